@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// heapRoom is how far the heap grows, at least, before garbage is collected. A program
-	// with 15 MiB of its own that makes 20 KB of garbage a call would collect it every
-	// 800 calls, at the price of a tenth of its work.
+	// heapRoom is how far the heap grows, at least, before garbage is collected. Without it, a
+	// program with 15 MiB of its own that makes 20 KB of garbage a call would spend a tenth of
+	// its work on collections.
 	heapRoom = 64 << 20
-	// memoryShare is the part of the container's memory that the heap may take.
+	// memoryShare is the share of the container's memory that the heap may use.
 	memoryShare = 0.9
-	// usualGrowth is the percentage that Go lets a heap grow by, greatestGrowth that of
-	// a heap of next to nothing.
+	// usualGrowth is Go's default growth of a heap in percent, greatestGrowth that of an almost
+	// empty heap.
 	usualGrowth, greatestGrowth = 100, 1600
 )
 
-// setHeap has the heap grow by heapRoom between collections, and stay within the memory of
-// the container. GOGC and GOMEMLIMIT, where they are set, count instead.
+// setHeap makes the heap grow by heapRoom between collections, and keeps it within the memory
+// of the container. GOGC and GOMEMLIMIT take precedence if they are set.
 func setHeap() {
-	// What the kernel says of the container is no news to an operator.
+	// An operator already knows the container's limits.
 	quiet := slog.New(slog.DiscardHandler)
 	_, _ = memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(memoryShare), memlimit.WithProvider(memlimit.FromCgroup), memlimit.WithLogger(quiet))
 	if os.Getenv("GOGC") == "" {
@@ -36,15 +36,15 @@ func setHeap() {
 }
 
 const (
-	// giveBackTime is how often it is looked whether most of what a program did has ended.
+	// giveBackTime is the interval of checks whether most goroutines have ended.
 	giveBackTime = 10 * time.Second
-	// many is a number of goroutines whose memory is worth a collection.
+	// many is the number of goroutines whose memory is worth a collection.
 	many = 1000
 )
 
-// giveBack gives memory back to the system soon after most goroutines have ended, as those
-// of clients do that leave together: what they had is garbage, which Go collects when two
-// minutes have passed, and keeps most of. most is how many there were.
+// giveBack returns memory to the system soon after most goroutines have ended, for example
+// when many clients leave at once. Go itself would collect their garbage only after two
+// minutes, and keep most of the memory. most is the largest number of goroutines seen.
 func giveBack(every time.Duration, most int) {
 	time.AfterFunc(every, func() {
 		now := runtime.NumGoroutine()
@@ -56,10 +56,10 @@ func giveBack(every time.Duration, most int) {
 	})
 }
 
-// pace sets how far the heap grows until the next collection, and does so again after it.
-// now is what was set last.
+// pace sets how far the heap grows until the next collection, and repeats that after each
+// collection. now is the last value.
 func pace(now int) {
-	// The percentage is of all that the collector goes through.
+	// The percentage refers to everything that the collector scans.
 	size := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(size)
 	var all uint64
@@ -67,14 +67,14 @@ func pace(now int) {
 		all += part.Value.Uint64()
 	}
 	next := growth(all)
-	if next < now*9/10 || next > now*11/10 { // to set it stops the program for a moment
+	if next < now*9/10 || next > now*11/10 { // setting it stops the program for a moment
 		debug.SetGCPercent(next)
 		now = next
 	}
 	runtime.AddCleanup(new(*byte), pace, now)
 }
 
-// growth is the percentage of size that is heapRoom, or that Go has if that is more.
+// growth returns heapRoom as a percentage of size, or Go's default if that is more.
 func growth(size uint64) int {
 	return int(min(max(heapRoom*100/max(size, 1), usualGrowth), greatestGrowth))
 }

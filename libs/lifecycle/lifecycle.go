@@ -1,5 +1,5 @@
-// Package lifecycle is what all programs have in common: the command line, the
-// log, where data is kept, and an orderly end at a signal.
+// Package lifecycle is the common part of all programs: the command line, the log, the
+// directory for data, and an orderly end at a signal. Start at Main.
 package lifecycle
 
 import (
@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// DrainTimeout is how long a process that was asked to stop gives the calls
-// in flight before it cancels them.
+// DrainTimeout is how long a stopping process waits for calls in flight before it cancels
+// them.
 const DrainTimeout = 25 * time.Second
 
 // ErrStopped is the cause of the context that Context ends.
 var ErrStopped = errors.New("asked to stop")
 
-// stopped is ErrStopped with the signal that asked.
+// stopped is ErrStopped with the signal that caused it.
 type stopped struct{ os.Signal }
 
 func (stopped) Error() string        { return ErrStopped.Error() }
 func (stopped) Is(target error) bool { return target == ErrStopped }
 
-// code is the status that shells give for the signal.
+// code returns the exit status that shells use for the signal.
 func (s stopped) code() int {
 	if n, ok := s.Signal.(syscall.Signal); ok {
 		return 128 + int(n)
@@ -32,12 +32,12 @@ func (s stopped) code() int {
 	return 1
 }
 
-// exit is what a second signal calls.
+// exit is called by a second signal.
 var exit = os.Exit
 
-// Context returns a context that ends at the first SIGINT or SIGTERM. At the
-// second the process exits at once, with the status shells give for that
-// signal. Call stop when done.
+// Context returns a context that ends at the first SIGINT or SIGTERM. At the second, the
+// process exits at once, with the status that shells use for that signal. Call stop
+// when done.
 func Context(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// logHandler writes a log, a line a record, whatever texts of others are in it. For a
-// person, who reads it on a terminal, the stack of a record stands below it.
+// logHandler writes a log with one line for each record, whatever foreign texts it contains.
+// For a person at a terminal, the stack of a record follows below it.
 func logHandler(w io.Writer, level slog.Level, asJSON, person bool) slog.Handler {
 	w = oneLine{w}
 	options := &slog.HandlerOptions{Level: level}
@@ -25,8 +25,8 @@ func logHandler(w io.Writer, level slog.Level, asJSON, person bool) slog.Handler
 	return slog.NewTextHandler(w, options)
 }
 
-// below writes the attribute stack of a record, a []string, below the record: a line each,
-// indented, so that none can be taken for a record.
+// below writes the attribute stack of a record, a []string, below the record: one indented
+// line each, so that none looks like a record.
 type below struct {
 	slog.Handler
 	w  io.Writer
@@ -68,14 +68,14 @@ func (b *below) WithGroup(name string) slog.Handler {
 	return &below{b.Handler.WithGroup(name), b.w, b.mu}
 }
 
-// oneLine writes records with an escape for each character that is not seen, or steers who
-// shows it: JSON itself asks for that below U+0020 alone, and slog's text has a DEL as it
-// is. In JSON such characters are in strings and nowhere else.
+// oneLine escapes every character that is invisible or controls a display. JSON itself
+// requires that only below U+0020, and slog's text leaves DEL unchanged. In JSON such
+// characters occur only in strings.
 type oneLine struct{ w io.Writer }
 
 func (u oneLine) Write(line []byte) (int, error) {
 	var b []byte
-	kept := 0 // of line, in b
+	kept := 0 // bytes of line already in b
 	for i := 0; i < len(line); {
 		r, size := rune(line[i]), 1
 		if r >= utf8.RuneSelf {

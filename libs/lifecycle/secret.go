@@ -10,13 +10,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// maxSecret bounds a file with a secret, in bytes.
+// maxSecret is the largest file with a secret, in bytes.
 const maxSecret = 64 << 10
 
-// Secrets is for grammars with secrets: fields with the tag secret. The variable X of
-// one has a second one, X_FILE, which names a file with the value; white space
-// at its end does not count. On the command line, which other users of the machine can
-// read, a secret is refused; with secret:"password" only a URL with a password is.
+// Secrets is for grammars with secrets: fields with the tag secret. If such a field has the
+// variable X, then X_FILE names a file with the value, whose trailing white space is ignored.
+// A secret on the command line is refused, because other users of the machine can read it; with
+// secret:"password" only a URL with a password is refused.
 func Secrets() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		return kong.Resolvers(kong.ResolverFunc(fromFile)).Apply(k)
@@ -33,7 +33,7 @@ func fromFile(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			continue
 		}
 		if os.Getenv(name) != "" {
-			return nil, fmt.Errorf("%s and %[1]s_FILE are both set: which one counts?", name)
+			return nil, fmt.Errorf("%s and %[1]s_FILE are both set; set only one of them", name)
 		}
 		f, err := os.Open(file)
 		if err != nil {
@@ -62,7 +62,7 @@ func unseen(c *kong.Context) error {
 			continue
 		}
 		name := p.Flag.Envs[0]
-		return fmt.Errorf("--%s: other users of this machine can read the command line: set %s, or %[2]s_FILE to a file with it", p.Flag.Name, name)
+		return fmt.Errorf("--%s is a secret, and other users of this machine can read the command line; set %s, or %[2]s_FILE to the path of a file with it", p.Flag.Name, name)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func unseen(c *kong.Context) error {
 func hasPassword(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return true // perhaps
+		return true // it may have one
 	}
 	_, has := u.User.Password()
 	return has || u.Query().Has("password")

@@ -1,5 +1,5 @@
-// Package listener is what stands between a socket and a door: how many
-// connections there are, and TLS.
+// Package listener is the layer between a socket and a door: it limits the number of
+// connections and does TLS. Start at Bound and Load.
 package listener
 
 import (
@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Bound is l with at most n connections, of which one address has at most half: a
-// proxy may stand there, and so may one client. Those beyond are closed at once. For
-// each the kernel takes no more than maxUnsent ahead of its client.
+// Bound returns l with at most n connections, of which one address has at most half: an
+// address may be a proxy, or a single client. Connections beyond that are closed at once. The
+// kernel buffers at most maxUnsent bytes for each.
 func Bound(l net.Listener, n int) net.Listener {
 	return &bounded{Listener: l, places: newPlaces(n)}
 }
@@ -35,7 +35,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// counted is one of the connections.
+// counted is a connection that counts against the limit.
 type counted struct {
 	net.Conn
 	leave func()
@@ -47,7 +47,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes one direction, for who still has to read why it is refused.
+// CloseWrite closes one direction, so that the client can still read why it is refused.
 func (c *counted) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -57,7 +57,7 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// places are a number of places, half of which one address may have.
+// places is a number of slots, half of which one address may use.
 type places struct {
 	most int
 	mu   sync.Mutex
@@ -87,7 +87,7 @@ func (p *places) left(address string) {
 	}
 }
 
-// addressOf is the address of a client, without its port.
+// addressOf returns the address of a client, without its port.
 func addressOf(c net.Conn) string {
 	address := c.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(address); err == nil {

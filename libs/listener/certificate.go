@@ -14,38 +14,38 @@ import (
 	"time"
 )
 
-// Files say where a certificate is, in PEM: the chain, its key, and the
-// authorities that sign the certificates of clients, if those may have any.
+// Files are the paths of a certificate in PEM: the chain, its key, and optionally the
+// authorities that sign client certificates.
 type Files struct{ Cert, Key, ClientCA string }
 
-// lookTime is how often the files are read again.
+// lookTime is the interval at which the files are read again.
 const lookTime = time.Second
 
-// maxFile bounds a file of certificates.
+// maxFile is the largest file of certificates, in bytes.
 const maxFile = 1 << 20
 
-// TLS is a certificate that is read again whenever its files change. What cannot
-// be used, such as a certificate whose key is not there yet, changes nothing: the
-// last good one stays.
+// TLS is a certificate that is read again when its files change. Files that cannot be used,
+// such as a certificate whose key is not there yet, change nothing: the last valid certificate
+// stays.
 type TLS struct {
 	files   Files
 	log     *slog.Logger
 	current atomic.Pointer[pair]
-	// problem of what the files hold now; nil for none.
+	// problem is the error of the files' current content; nil if there is none.
 	problem atomic.Pointer[string]
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-// pair is what the files held at one time.
+// pair is the content of the files at one time.
 type pair struct {
 	cert, key, authorities []byte
 	leaf                   *x509.Certificate
 	config                 *tls.Config
 }
 
-// Load reads the files, and again until Close. The error is for whoever starts the
-// edge: a file that cannot be read, a key of another certificate, or a certificate
+// Load reads the files, and reads them again until Close. The error is for the operator who
+// starts the edge: a file that cannot be read, a key of another certificate, or a certificate
 // that is not valid now.
 func Load(files Files, log *slog.Logger) (*TLS, error) {
 	first, err := files.load()
@@ -60,30 +60,30 @@ func Load(files Files, log *slog.Logger) (*TLS, error) {
 	return t, nil
 }
 
-// Close stops reading the files. Close the listeners before.
+// Close stops reading the files. Close the listeners first.
 func (t *TLS) Close() {
 	t.stop()
 	<-t.done
 }
 
-// Status says how the certificate is, for people; its error, that clients refuse it.
+// Status describes the certificate for people. An error means that clients refuse it.
 func (t *TLS) Status() (string, error) {
 	until := t.Expires()
 	if time.Now().After(until) {
-		return "", fmt.Errorf("the certificate has expired on %s: renew it", until.Format(time.DateOnly))
+		return "", fmt.Errorf("the certificate expired on %s; renew it", until.Format(time.DateOnly))
 	}
 	line := "the certificate is valid until " + until.Format(time.DateOnly)
 	if t.problem.Load() != nil {
-		line += "; its files have changed and cannot be used, the log says why"
+		line += "; its files have changed but cannot be used, the log says why"
 	}
 	return line, nil
 }
 
-// Expires is when the certificate in use does.
+// Expires returns the expiry of the certificate in use.
 func (t *TLS) Expires() time.Time { return t.current.Load().leaf.NotAfter }
 
-// look reads the files now and then: their times and names say too little where a
-// volume is swapped by a symbolic link.
+// look reads the files at intervals. Their times and names are not reliable if a volume is
+// swapped by a symbolic link.
 func (t *TLS) look(ctx context.Context) {
 	defer close(t.done)
 	tick := time.NewTicker(lookTime)
@@ -116,7 +116,7 @@ func (t *TLS) refresh() {
 	}
 	t.current.Store(now)
 	t.problem.Store(nil)
-	t.log.Info("the certificate is renewed", "expires", now.leaf.NotAfter)
+	t.log.Info("the certificate was renewed", "expires", now.leaf.NotAfter)
 }
 
 func (f Files) load() (*pair, error) {
@@ -161,7 +161,7 @@ func (p *pair) same(other *pair) bool {
 	return bytes.Equal(p.cert, other.cert) && bytes.Equal(p.key, other.key) && bytes.Equal(p.authorities, other.authorities)
 }
 
-// parse makes a configuration of what was read. It is never changed afterwards.
+// parse makes a TLS configuration from the content. It is immutable afterwards.
 func (p *pair) parse(f Files) error {
 	certificate, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
@@ -170,9 +170,9 @@ func (p *pair) parse(f Files) error {
 	p.leaf = certificate.Leaf
 	switch now := time.Now(); {
 	case now.After(p.leaf.NotAfter):
-		return fmt.Errorf("--tls-cert %s has expired on %s: renew it", f.Cert, p.leaf.NotAfter.Format(time.DateTime))
+		return fmt.Errorf("--tls-cert %s expired on %s; renew it", f.Cert, p.leaf.NotAfter.Format(time.DateTime))
 	case now.Before(p.leaf.NotBefore):
-		return fmt.Errorf("--tls-cert %s is not valid before %s: look at this machine's clock", f.Cert, p.leaf.NotBefore.Format(time.DateTime))
+		return fmt.Errorf("--tls-cert %s is not valid before %s; check this machine's clock", f.Cert, p.leaf.NotBefore.Format(time.DateTime))
 	}
 	p.config = settings()
 	p.config.Certificates = []tls.Certificate{certificate}
@@ -181,17 +181,17 @@ func (p *pair) parse(f Files) error {
 	}
 	p.config.ClientCAs = x509.NewCertPool()
 	if !p.config.ClientCAs.AppendCertsFromPEM(p.authorities) {
-		return fmt.Errorf("--tls-client-ca %s: %w", f.ClientCA, errors.New("there is no certificate in it"))
+		return fmt.Errorf("--tls-client-ca %s: %w", f.ClientCA, errors.New("the file contains no certificate"))
 	}
-	// Who has none may have another way to say who it is.
+	// A client without a certificate may identify itself in another way.
 	p.config.ClientAuth = tls.VerifyClientCertIfGiven
-	// A resumed connection would bring a certificate that was looked at earlier.
+	// A resumed connection would use a certificate that was checked earlier.
 	p.config.SessionTicketsDisabled = true
 	return nil
 }
 
-// settings are those of every listener: no version before 1.2, and of that only
-// what HTTP/2 takes as well (RFC 9113, 9.2.2).
+// settings returns the settings of every listener: no version before 1.2, and for 1.2 only
+// cipher suites that HTTP/2 accepts (RFC 9113, 9.2.2).
 func settings() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

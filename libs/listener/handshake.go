@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxHandshakes bounds those that are under way at a listener.
+	// maxHandshakes bounds the concurrent handshakes of a listener.
 	maxHandshakes = 1000
-	// handshakeTime is what a client has for one.
+	// handshakeTime is the time limit of a handshake.
 	handshakeTime = 5 * time.Second
 )
 
-// Listen is l with TLS, for clients that speak one of protocols (RFC 7301). What it
-// accepts are *tls.Conn whose handshake is over. Without a certificate it is l.
+// Listen returns l with TLS, for clients that speak one of protocols (RFC 7301). It accepts
+// *tls.Conn after their handshake. Without a certificate it returns l.
 func (t *TLS) Listen(l net.Listener, protocols ...string) net.Listener {
 	if t == nil {
 		return l
@@ -40,8 +40,8 @@ func (t *TLS) Listen(l net.Listener, protocols ...string) net.Listener {
 	return s
 }
 
-// secured is a listener whose handshakes run concurrently: none waits for a client
-// that is slow at its own.
+// secured is a listener whose handshakes run concurrently, so that no client waits for
+// another one's slow handshake.
 type secured struct {
 	net.Listener
 	config *tls.Config
@@ -69,7 +69,7 @@ func (s *secured) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Handshakes that are under way end with it.
+// Close implements net.Listener. It ends handshakes in progress.
 func (s *secured) Close() error { return s.closed() }
 
 func (s *secured) close() error {
@@ -110,7 +110,7 @@ func (s *secured) handshake(c net.Conn) {
 		s.log.Debug("a TLS handshake failed", "error", err)
 		if record := (tls.RecordHeaderError{}); errors.As(err, &record) && record.Conn != nil {
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-			_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\nthis edge speaks TLS here: use https\n")
+			_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\nthis port uses TLS; use https\n")
 		}
 		_ = c.Close()
 		return

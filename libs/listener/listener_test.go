@@ -130,7 +130,7 @@ func TestVersionsAndClients(t *testing.T) {
 	}
 }
 
-// Whoever asks while the certificate is renewed is answered, with the old one or the
+// Whoever asks while the certificate was renewed is answered, with the old one or the
 // new one.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
@@ -204,10 +204,10 @@ func TestLoadFails(t *testing.T) {
 		"--tls-cert: ":        {Cert: "/nowhere", Key: good.Key},
 		"--tls-key: ":         {Cert: good.Cert, Key: "/nowhere"},
 		"private key":         {Cert: good.Cert, Key: old.Key},
-		"has expired":         {Cert: old.Cert, Key: old.Key},
+		"expired on":          {Cert: old.Cert, Key: old.Key},
 		"is larger":           {Cert: large, Key: good.Key},
 		"--tls-client-ca: ":   {Cert: good.Cert, Key: good.Key, ClientCA: "/nowhere"},
-		"there is no certifi": {Cert: good.Cert, Key: good.Key, ClientCA: good.Key},
+		"contains no certifi": {Cert: good.Cert, Key: good.Key, ClientCA: good.Key},
 	} {
 		if c, err := listener.Load(f, slog.Default()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v %v, want %s", c, err, says)

@@ -2,13 +2,13 @@ package listener
 
 import "net"
 
-// maxUnsent is how many bytes the kernel takes that it cannot send yet, because the client
-// has not read what came before. What is more waits in the program, which counts it and
-// gives a client up that reads nothing. By itself the kernel takes 4 MiB for each.
+// maxUnsent is how many bytes the kernel buffers for a client that has not read the earlier
+// ones. Further bytes wait in the program, which counts them and closes the connection of a
+// client that reads nothing. By default the kernel buffers 4 MiB for each.
 const maxUnsent = 256 << 10
 
-// leaveLittle has the kernel take no more than that. One that does not know how goes on as
-// it would.
+// leaveLittle limits the kernel's buffer to that. A kernel without this option keeps its
+// default.
 func leaveLittle(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Count counts one, with the trace of ctx as an example if that is being recorded.
+// Count adds one, with the trace of ctx as an exemplar if it is recorded.
 func Count(ctx context.Context, c prometheus.Counter) {
 	if e := example(ctx); e != nil {
 		c.(prometheus.ExemplarAdder).AddWithExemplar(1, e)
@@ -16,7 +16,7 @@ func Count(ctx context.Context, c prometheus.Counter) {
 	c.Inc()
 }
 
-// Observe adds a value to a histogram, with an example as Count has.
+// Observe adds a value to a histogram, with an exemplar like Count.
 func Observe(ctx context.Context, o prometheus.Observer, value float64) {
 	if e := example(ctx); e != nil {
 		o.(prometheus.ExemplarObserver).ObserveWithExemplar(value, e)
@@ -25,7 +25,7 @@ func Observe(ctx context.Context, o prometheus.Observer, value float64) {
 	o.Observe(value)
 }
 
-// example is nil for no trace, or one that nobody records.
+// example returns nil if there is no trace or it is not recorded.
 func example(ctx context.Context) prometheus.Labels {
 	if sc := trace.SpanContextFromContext(ctx); sc.IsSampled() && !sc.IsRemote() {
 		return prometheus.Labels{"trace_id": sc.TraceID().String()}

@@ -8,11 +8,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/token"
 )
 
-// Flags say where a service shows its probe. The tags are read by kong. An edge has
-// flags of the same names, with its own certificate and accounts.
+// Flags are the flags of a service's probe, read by kong. An edge has flags of the same names,
+// with its own certificate and accounts.
 type Flags struct {
-	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /healthz, /readyz and /metrics are served, for example 127.0.0.1:9100. Without it nowhere."`
-	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token that /metrics asks for. An address that is not loopback needs it."`
+	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /healthz, /readyz and /metrics, for example 127.0.0.1:9100 (default: not served)."`
+	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token for /metrics. Required unless the address is loopback."`
 }
 
 // Listener is an open listener for a probe.
@@ -21,7 +21,7 @@ type Listener struct {
 	token token.Token
 }
 
-// Open opens the listener that the flags ask for; nil for none.
+// Open opens the listener that the flags name; nil if they name none.
 func (f Flags) Open() (_ *Listener, err error) {
 	l := &Listener{}
 	if f.MetricsToken != "" {
@@ -39,12 +39,12 @@ func (f Flags) Open() (_ *Listener, err error) {
 	l.Listener = Bound(inner)
 	if addr, ok := inner.Addr().(*net.TCPAddr); l.token == "" && !(ok && addr.IP.IsLoopback()) {
 		_ = inner.Close()
-		return nil, fmt.Errorf("--metrics-listen %s is a public address, where anybody could read the metrics: give --metrics-token-file FILE, or listen on 127.0.0.1", f.MetricsListen)
+		return nil, fmt.Errorf("--metrics-listen %s is a public address, where anybody could read the metrics; set --metrics-token-file FILE, or listen on 127.0.0.1", f.MetricsListen)
 	}
 	return l, nil
 }
 
-// URL is where the figures are.
+// URL returns the URL of the metrics.
 func (l *Listener) URL() string { return "http://" + l.Addr().String() + MetricsPath }
 
 // Serve serves a probe until ctx ends. It closes l.

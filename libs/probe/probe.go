@@ -1,6 +1,6 @@
-// Package probe is what a program shows of itself to those who look after it, at a
-// listener of its own: /healthz says that it lives, /readyz whether it is ready, and why
-// not, and /metrics has its figures for Prometheus.
+// Package probe serves the state of a program to its operators, at a listener of its own:
+// /healthz says that it lives, /readyz whether it is ready, or why not, and /metrics its
+// metrics for Prometheus. Start at New.
 package probe
 
 import (
@@ -32,41 +32,41 @@ const (
 // Durations are the buckets of histograms of times, in seconds.
 var Durations = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
-// Check is one thing that a program needs to be ready. Look asks nobody, and returns a
+// Check is one condition for a program to be ready. Look uses only local state and returns a
 // line for people; its error says why the program is not ready, and what to do.
 type Check struct {
 	Name string
 	Look func() (string, error)
 }
 
-// Probe is the figures of one program, and its checks.
+// Probe holds the metrics and the checks of one program.
 type Probe struct {
 	*prometheus.Registry
 	checks func() []Check
 }
 
-// New makes a probe with the figures of the process. checks says what the program needs
-// at the moment.
+// New returns a probe with the metrics of the process. checks returns the current conditions
+// for being ready.
 func New(checks func() []Check) *Probe {
 	p := &Probe{prometheus.NewRegistry(), checks}
 	p.MustRegister(readiness{checks}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return p
 }
 
-// Gauge adds a figure that is asked for when it is read.
+// Gauge adds a metric whose value is computed when it is read.
 func (p *Probe) Gauge(name, help string, f func() float64) {
 	p.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 }
 
-// Counter is Gauge for a figure that only grows.
+// Counter is Gauge for a value that only grows.
 func (p *Probe) Counter(name, help string, f func() float64) {
 	p.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f))
 }
 
-// readiness shows each check as a figure.
+// readiness exports each check as a metric.
 type readiness struct{ checks func() []Check }
 
-var ready = prometheus.NewDesc("busbar_ready", "1 where the program has what the check is about; 0 where /readyz says why not.", []string{"check"}, nil)
+var ready = prometheus.NewDesc("busbar_ready", "1 if the check passes; 0 if it fails and /readyz says why.", []string{"check"}, nil)
 
 // Describe implements prometheus.Collector.
 func (readiness) Describe(all chan<- *prometheus.Desc) { all <- ready }
@@ -102,23 +102,23 @@ func (p *Probe) Ready(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s\n%s", verdict, &lines)
 }
 
-// Metrics answers /metrics, in the format of Prometheus, or of OpenMetrics for those who
-// accept it, which has exemplars.
+// Metrics answers /metrics, in the format of Prometheus, or of OpenMetrics, which has
+// exemplars, if the client accepts it.
 func (p *Probe) Metrics() http.Handler {
 	return promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: maxReaders})
 }
 
 const (
-	// maxReaders bounds those who are given figures at once.
+	// maxReaders bounds the concurrent requests for metrics.
 	maxReaders = 10
 	// maxConnections bounds the connections of a listener, half of which one address may
-	// have.
+	// use.
 	maxConnections = 100
 )
 
-// Serve serves the probe on l until ctx ends: the figures to who shows a token that
-// admits does, in an Authorization header, or to anybody where that is nil, and the
-// rest to anybody. It closes l.
+// Serve serves the probe on l until ctx ends. The metrics need a token in an Authorization
+// header that admits accepts, unless admits is nil; the rest is open to everybody. It
+// closes l.
 func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token string) bool) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+HealthPath, Health)
@@ -134,7 +134,7 @@ func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token str
 	return nil
 }
 
-// Bound bounds the connections of a listener for Serve.
+// Bound limits the connections of a listener for Serve.
 func Bound(l net.Listener) net.Listener { return listener.Bound(l, maxConnections) }
 
 func admitted(admits func(token string) bool, next http.Handler) http.Handler {
@@ -147,7 +147,7 @@ func admitted(admits func(token string) bool, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refused := fault.New(fault.Unauthenticated, "metrics are for who shows the token of --metrics-token-file; an edge takes the operator's too")
-		problem.Write(w, problem.Of(http.StatusUnauthorized, refused, "send Authorization: Bearer and the token"))
+		refused := fault.New(fault.Unauthenticated, "metrics require the token of --metrics-token-file; an edge also accepts the operator's token")
+		problem.Write(w, problem.Of(http.StatusUnauthorized, refused, "send the header Authorization: Bearer with the token"))
 	})
 }

@@ -2,12 +2,12 @@ package probe
 
 import "sync"
 
-// Other is the value of a label for all that there is no Room for.
+// Other is the label value for all values beyond the limit of a Room.
 const Other = "other"
 
-// Room bounds the values of labels that others choose: there are at most so many of them
-// for as long as the process lives, and all later ones are Other. Each value is a series,
-// which whoever reads the figures keeps for months.
+// Room limits the values of labels that clients choose: a process uses at most so many, and
+// all later values become Other. Each value is a series, which the metrics server keeps for
+// months.
 type Room[K comparable] struct {
 	most int
 
@@ -15,10 +15,10 @@ type Room[K comparable] struct {
 	known map[K]struct{}
 }
 
-// NewRoom makes room for that many values.
+// NewRoom returns a Room for that many values.
 func NewRoom[K comparable](most int) *Room[K] { return &Room[K]{most: most, known: map[K]struct{}{}} }
 
-// For reports whether there is room for a value: there is for those that had it before.
+// For reports whether a value may be used: it was used before, or the limit is not reached.
 func (r *Room[K]) For(value K) bool {
 	r.mu.RLock()
 	_, known := r.known[value]

@@ -8,13 +8,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Log is a handler of log records that adds trace_id and span_id where the context of a
-// record has them.
+// Log returns a log handler that adds trace_id and span_id from the context of a
+// record.
 func Log(next slog.Handler) slog.Handler { return log{Handler: next} }
 
 const traceID = "trace_id"
 
-// log leaves trace_id out where the logger has it already.
+// log omits trace_id if the logger already has it.
 type log struct {
 	slog.Handler
 	has bool

@@ -1,7 +1,6 @@
-// Package tracing is what programs say to OpenTelemetry of a call: the context that W3C
-// Trace Context has travel with it, and spans within one that is being recorded. It sends
-// nothing and decides nothing; package otlp does. Where nothing is recorded, it costs a
-// look into a context.
+// Package tracing connects calls to OpenTelemetry: the context that travels with a call by W3C Trace
+// Context, and spans within a recorded trace. It sends nothing and decides nothing; package otlp does. If
+// nothing is recorded, it costs one look into a context. Start at Within.
 package tracing
 
 import (
@@ -19,42 +18,42 @@ import (
 // Scope is the instrumentation scope of our spans.
 const Scope = "github.com/busbar-mcp/busbar"
 
-// Door is the attribute that names the door of a call, OfService its value for calls that
-// services make, whose word on what is recorded is the edge's own.
+// Door is the attribute that names the door of a call. OfService is its value for calls made
+// by services; the edge itself decides whether these are recorded.
 const Door = attribute.Key("busbar.door")
 
 // OfService: see Door.
 var OfService = Door.String("service")
 
-// ToolError is error.type of a call whose tool says itself that it failed.
+// ToolError is the error.type of a call whose tool reported the failure itself.
 var ToolError = attribute.String("error.type", "tool_error")
 
-// MaxState bounds a tracestate, in bytes: what W3C Trace Context asks everybody to carry.
+// MaxState is the largest tracestate, in bytes: W3C Trace Context requires everybody to carry that much.
 const MaxState = 512
 
 var format propagation.TraceContext
 
-// Remote is ctx below the span that a traceparent and a tracestate name, or ctx where
-// they name none.
+// Remote returns ctx below the span named by a traceparent and a tracestate, or ctx if they
+// name none.
 func Remote(ctx context.Context, parent, state string) context.Context {
 	if parent == "" {
 		return ctx
 	}
 	if len(state) > MaxState {
-		state = "" // it would travel with everything that the call does
+		state = "" // it would travel with every message of the call
 	}
 	return format.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
 }
 
-// Header is the traceparent and the tracestate that name the span of ctx; empty where it
-// has none.
+// Header returns the traceparent and the tracestate of the span of ctx; empty if it has
+// none.
 func Header(ctx context.Context) (parent, state string) {
 	carrier := propagation.MapCarrier{}
 	format.Inject(ctx, carrier)
 	return carrier["traceparent"], carrier["tracestate"]
 }
 
-// Within begins a span within that of ctx; nil if none is being recorded there. End it.
+// Within begins a span within that of ctx; nil if that is not recorded. Call End on it.
 func Within(ctx context.Context, name string, kind trace.SpanKind) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -63,7 +62,7 @@ func Within(ctx context.Context, name string, kind trace.SpanKind) (context.Cont
 	return parent.TracerProvider().Tracer(Scope).Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// End ends a span, with what it came to. A nil span records nothing.
+// End ends a span with its outcome. A nil span records nothing.
 func End(span trace.Span, err error) {
 	if span == nil {
 		return
@@ -74,8 +73,8 @@ func End(span trace.Span, err error) {
 	span.End()
 }
 
-// Failed says on a span that its operation failed: with the reason that clients are told,
-// never with the error's text, which may have what a client wrote.
+// Failed marks a span as failed, with the reason that clients receive. It never uses the
+// error's text, which may contain a client's data.
 func Failed(span trace.Span, err error) {
 	var f *fault.Error
 	if !errors.As(err, &f) {

@@ -1,7 +1,7 @@
-// Package otlp sends spans to an OpenTelemetry collector, where the standard variables of
-// the environment say that there is one: OTEL_EXPORTER_OTLP_ENDPOINT, or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, and the others of the exporter, the batches, the
-// sampler and the resource.
+// Package otlp sends spans to an OpenTelemetry collector, if the standard environment
+// variables name one: OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. The
+// other variables of the exporter, the batches, the sampler and the resource apply, too.
+// Start at Open.
 package otlp
 
 import (
@@ -23,23 +23,23 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// Traces is where the spans of this process go. A nil one is nowhere, and makes tracers
-// that are nil.
+// Traces sends the spans of this process. A nil Traces sends nothing, and returns nil
+// tracers.
 type Traces struct {
 	batches sdk.SpanProcessor
 	version string
 	root    sdk.Sampler
 }
 
-// Open reads the environment. It returns nil where that names no collector; it waits for
-// none, and never for one that is away: spans that cannot be sent are dropped.
+// Open reads the environment. It returns nil if that names no collector. It does not wait for
+// a collector: spans that cannot be sent are dropped.
 func Open(ctx context.Context, version string) (*Traces, error) {
 	if off() {
 		return nil, nil
 	}
 	const name = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if p := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv(name)); p != "" && p != "http/protobuf" {
-		return nil, fmt.Errorf("%s is %q: traces are sent as http/protobuf, to port 4318 of most collectors", name, p)
+		return nil, fmt.Errorf("%s is %q, but only http/protobuf is supported; set that, and port 4318 for most collectors", name, p)
 	}
 	root, err := rootSampler()
 	if err != nil {
@@ -49,8 +49,8 @@ func Open(ctx context.Context, version string) (*Traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	// The SDK has one handler for the process, and calls it at most once a batch.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("traces are not sent", "error", err) }))
+	// The SDK has one handler for the process, and calls it at most once for each batch.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("traces could not be sent", "error", err) }))
 	return &Traces{batches: sdk.NewBatchSpanProcessor(exporter), version: version, root: root}, nil
 }
 
@@ -61,10 +61,10 @@ func off() bool {
 		exporter != "" && exporter != "otlp" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true")
 }
 
-// closeTime bounds the wait for a collector when a process ends.
+// closeTime is how long an ending process waits for the collector.
 const closeTime = 3 * time.Second
 
-// Close sends what has not been sent yet.
+// Close sends the remaining spans.
 func (t *Traces) Close() {
 	if t == nil {
 		return
@@ -72,12 +72,12 @@ func (t *Traces) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := t.batches.Shutdown(ctx); err != nil {
-		slog.Warn("the last traces are not sent", "error", err)
+		slog.Warn("the last traces could not be sent", "error", err)
 	}
 }
 
-// Service makes the tracer of a service: it records what its callers record, and begins
-// no trace.
+// Service returns the tracer of a service. It records what its callers record, and starts no
+// trace.
 func (t *Traces) Service(name string) trace.Tracer {
 	if t == nil {
 		return nil
@@ -85,8 +85,8 @@ func (t *Traces) Service(name string) trace.Tracer {
 	return t.tracer(name, sdk.ParentBased(sdk.NeverSample()))
 }
 
-// Edge makes the tracer of an edge, where traces begin: at most so many a second that the
-// edge decides to record, and as many again of those that clients ask for.
+// Edge returns the tracer of an edge, where traces begin. Each second it records at most
+// perSecond traces of the edge's own choice, and as many that clients ask for.
 func (t *Traces) Edge(perSecond int) trace.Tracer {
 	if t == nil {
 		return nil
@@ -95,11 +95,11 @@ func (t *Traces) Edge(perSecond int) trace.Tracer {
 }
 
 func (t *Traces) tracer(service string, s sdk.Sampler) trace.Tracer {
-	// Detectors of the environment fail for what it has wrong; the rest is good.
+	// A detector fails because of a mistake in the environment; the rest can be used.
 	r, err := resource.New(context.Background(), resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceNamespace("busbar"), semconv.ServiceName(service), semconv.ServiceVersion(t.version)), resource.WithFromEnv())
 	if err != nil {
-		slog.Warn("attributes of traces", "error", err)
+		slog.Warn("some attributes of traces are not valid", "error", err)
 	}
 	return sdk.NewTracerProvider(sdk.WithSpanProcessor(t.batches), sdk.WithResource(r), sdk.WithSampler(s)).Tracer(tracing.Scope)
 }

@@ -41,10 +41,10 @@ func TestOff(t *testing.T) {
 
 func TestWrongSettings(t *testing.T) {
 	for says, env := range map[string]map[string]string{
-		"http/protobuf":           {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-		"OTEL_TRACES_SAMPLER is":  {"OTEL_TRACES_SAMPLER": "jaeger_remote"},
-		"a ratio is from 0 to 1":  {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"},
-		"a ratio is from 0 to 1 ": {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "NaN"},
+		"http/protobuf":          {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+		"OTEL_TRACES_SAMPLER is": {"OTEL_TRACES_SAMPLER": "jaeger_remote"},
+		"a ratio from 0 to 1":    {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"},
+		"a ratio from 0 to 1 ":   {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "NaN"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")

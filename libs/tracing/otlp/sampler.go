@@ -14,9 +14,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// rootSampler reads which of the traces that nobody asked for are recorded. Whoever asked
-// for one, or for none, is always respected, so the parentbased_ of a name says nothing
-// new.
+// rootSampler returns the sampler for traces that no caller has decided on. A caller's
+// decision is always respected, so the prefix parentbased_ changes
+// nothing.
 func rootSampler() (sdk.Sampler, error) {
 	name, argument := os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG")
 	switch strings.TrimPrefix(name, "parentbased_") {
@@ -29,17 +29,17 @@ func rootSampler() (sdk.Sampler, error) {
 		if argument != "" {
 			var err error
 			if ratio, err = strconv.ParseFloat(argument, 64); err != nil || !(ratio >= 0 && ratio <= 1) {
-				return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG is %q: a ratio is from 0 to 1", argument)
+				return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG is %q; set a ratio from 0 to 1", argument)
 			}
 		}
 		return sdk.TraceIDRatioBased(ratio), nil
 	}
-	return nil, fmt.Errorf("OTEL_TRACES_SAMPLER is %q: it is always_on, always_off or traceidratio, or one of these after parentbased_", name)
+	return nil, fmt.Errorf("OTEL_TRACES_SAMPLER is %q; set always_on, always_off or traceidratio, or one of these after parentbased_", name)
 }
 
-// bounded decides where traces begin. Clients are not trusted: one that asks for a trace
-// of each of its calls gets as many as the edge has room for, and the edge's own choice
-// has room of its own.
+// bounded decides where traces begin. Clients are not trusted: one that asks for a trace of
+// each call gets only as many as the edge allows, and the edge's own choices have a limit of
+// their own.
 type bounded struct {
 	root       sdk.Sampler
 	own, asked *rate.Limiter
@@ -58,7 +58,7 @@ func (b bounded) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
 	case !parent.IsValid():
 		keep = b.root.ShouldSample(p).Decision == sdk.RecordAndSample && b.own.Allow()
 	case !parent.IsRemote(), slices.Contains(p.Attributes, tracing.OfService):
-		keep = parent.IsSampled() // decided above
+		keep = parent.IsSampled() // decided by the parent
 	default:
 		keep = parent.IsSampled() && b.asked.Allow()
 	}

@@ -1,5 +1,5 @@
-// Package otlptest is a collector of traces in a test's process: a real receiver of OTLP
-// over HTTP.
+// Package otlptest is a collector of traces in a test's process: a real receiver of OTLP over
+// HTTP. Start at Start.
 package otlptest
 
 import (
@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one that was received.
+// Span is a received span.
 type Span struct {
 	// Service is the service.name of the program that sent it.
 	Service, Name     string
 	Trace, ID, Parent string
 	Kind              string
-	// Attributes as text, and Failed what its status says, empty for none.
+	// Attributes as text, and Failed the message of its error status, empty if none.
 	Attributes map[string]string
 	Failed     string
 }
@@ -35,7 +35,7 @@ type Collector struct {
 
 	mu    sync.Mutex
 	spans []Span
-	// raw is everything that was received.
+	// raw is all received bytes.
 	raw []byte
 }
 
@@ -59,7 +59,7 @@ func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	raw, err := io.ReadAll(body)
-	// A request of the collector's service has the form of TracesData.
+	// A request to the collector's service has the same form as TracesData.
 	data := &tracepb.TracesData{}
 	if err == nil {
 		err = proto.Unmarshal(raw, data)
@@ -105,15 +105,15 @@ func read(service string, s *tracepb.Span) Span {
 	return out
 }
 
-// Spans are all that have come.
+// Spans returns all received spans.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Trace is the spans of one trace, from its first span to its last: each one's parent
-// stands before it.
+// Trace returns the spans of one trace in order: the parent of each span comes before
+// it.
 func (c *Collector) Trace(id string) []Span {
 	var in, out []Span
 	for _, s := range c.Spans() {
@@ -140,7 +140,7 @@ func (c *Collector) Trace(id string) []Span {
 	return out
 }
 
-// Holds reports whether a text is anywhere in what was received.
+// Holds reports whether the received bytes contain a text.
 func (c *Collector) Holds(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
