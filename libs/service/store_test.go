@@ -48,7 +48,7 @@ func TestB10OneStore(t *testing.T) {
 	if first.err != nil || second.err == nil {
 		t.Fatalf("of two stores at once: %v and %v", first.err, second.err)
 	}
-	if text := second.err.Error(); !strings.Contains(text, "--database-url") || !strings.Contains(text, "service notes runs already, on another database") {
+	if text := second.err.Error(); !strings.Contains(text, "--database-url") || !strings.Contains(text, "service notes already runs on another database") {
 		t.Errorf("the refusal is %q", text)
 	}
 	conn := bustest.Connect(t, url)

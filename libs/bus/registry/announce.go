@@ -1,5 +1,5 @@
-// Package registry says which services are on the bus, and what they offer: each
-// instance announces itself until it is withdrawn, and edges watch.
+// Package registry knows the services on the bus and their offers. Each instance announces itself until it
+// is withdrawn, and edges watch. Start at Announce for services and at Watch for edges.
 package registry
 
 import (
@@ -25,10 +25,10 @@ import (
 const (
 	// BeatEvery is how often an instance announces itself, give or take a fifth.
 	BeatEvery = 5 * time.Second
-	// BeatTTL is how long an instance counts as there without a beat.
+	// BeatTTL is how long an instance stays in the registry without a heartbeat.
 	BeatTTL = 15 * time.Second
-	// CatalogueTTL outlives every edge's need to read a catalogue; instances
-	// write theirs again well within it.
+	// CatalogueTTL is longer than an edge needs to read a catalogue; instances write theirs
+	// again well within it.
 	CatalogueTTL   = time.Hour
 	catalogueEvery = 20 * time.Minute
 )
@@ -54,14 +54,13 @@ type Announcer struct {
 	ann       *busv1.Announcement
 	catalogue []byte
 	written   time.Time // when the catalogue was last stored
-	kept      time.Time // when the registry last took a beat
-	refused   error     // why it has not taken one since
-	// unasked ends that edges can ask for the catalogue.
+	kept      time.Time // when the registry last accepted a heartbeat
+	refused   error     // why it has not accepted one since
+	// unasked ends the subscription by which edges ask for the catalogue.
 	unasked func()
 }
 
-// Announce tells every edge that the instance is there and what its service
-// offers, and keeps doing so.
+// Announce announces the instance and its service's offers to every edge, and keeps doing so.
 func Announce(conn *bus.Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
 	if err := bus.ValidName(service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
@@ -75,7 +74,7 @@ func Announce(conn *bus.Conn, service, instance, version string, c *busv1.Catalo
 	if err := a.Update(c); err != nil {
 		return nil, err
 	}
-	a.stopHook = conn.OnReconnect(a.again) // the server may have come back empty
+	a.stopHook = conn.OnReconnect(a.again) // the server may have lost its data
 	go a.run()
 	return a, nil
 }
@@ -87,7 +86,7 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 		return fmt.Errorf("encode catalogue of %s: %w", a.ann.Service, err)
 	}
 	if limit := a.conn.NATS().MaxPayload(); limit > 0 && int64(len(data)) > limit-1024 {
-		return fmt.Errorf("catalogue of %s is %d bytes; a bus message carries %d: split the service", a.ann.Service, len(data), limit)
+		return fmt.Errorf("catalogue of %s is %d bytes; the limit of a bus message is %d; split the service", a.ann.Service, len(data), limit)
 	}
 	sum := sha256.Sum256(data)
 	a.mu.Lock()
@@ -103,8 +102,8 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 	return nil
 }
 
-// listenLocked has edges ask for the catalogue of a digest. One of the instances
-// that have it answers, by storing it.
+// listenLocked lets edges ask for the catalogue of a digest. One of the instances that have it answers by
+// storing it.
 func (a *Announcer) listenLocked(digest string) error {
 	sub, err := a.conn.NATS().QueueSubscribe(subject.Catalogue(a.ann.Service, digest), a.ann.Service, func(*nats.Msg) { a.again() })
 	if err != nil {
@@ -117,18 +116,17 @@ func (a *Announcer) listenLocked(digest string) error {
 	return nil
 }
 
-// again stores the catalogue at the next beat, which is now.
+// again stores the catalogue at once, with a heartbeat.
 func (a *Announcer) again() {
 	a.mu.Lock()
-	if time.Since(a.written) > wantAgain/2 { // not once for each edge that asks
+	if time.Since(a.written) > wantAgain/2 { // only once, even if several edges ask
 		a.written = time.Time{}
 	}
 	a.mu.Unlock()
 	a.now()
 }
 
-// Withdraw tells every edge that the instance is gone. Doing so again does
-// nothing.
+// Withdraw announces to every edge that the instance is gone. Repeating it does nothing.
 func (a *Announcer) Withdraw(ctx context.Context) {
 	a.withdraw.Do(func() { a.leave(ctx) })
 }
@@ -141,7 +139,7 @@ func (a *Announcer) leave(ctx context.Context) {
 	msg := nats.NewMsg(instanceSubject(a.ann))
 	msg.Header.Set("KV-Operation", "DEL")
 	if err := a.publish(ctx, msg); err != nil {
-		a.conn.Log().Warn("withdrawal not recorded; the registry forgets this instance by itself", "service", a.ann.Service, "error", err)
+		a.conn.Log().Warn("the withdrawal was not recorded; this instance will expire in the registry", "service", a.ann.Service, "error", err)
 	}
 }
 
@@ -169,7 +167,7 @@ func (a *Announcer) run() {
 		a.taken(err)
 		if err != nil {
 			if failures++; failures == 3 {
-				a.conn.Log().Warn("cannot announce the service; trying on", "service", a.ann.Service, "error", err)
+				a.conn.Log().Warn("cannot announce the service; retrying", "service", a.ann.Service, "error", err)
 			}
 			wait = wire.Jitter(min(BeatEvery, time.Duration(failures)*200*time.Millisecond))
 		} else {
@@ -179,7 +177,7 @@ func (a *Announcer) run() {
 	}
 }
 
-// taken notes whether the registry took a beat.
+// taken records whether the registry accepted a heartbeat.
 func (a *Announcer) taken(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,8 +186,8 @@ func (a *Announcer) taken(err error) {
 	}
 }
 
-// Unkept is why the registry has taken nothing from the instance for longer than BeatTTL,
-// after which it is not there for edges; nil as long as it is.
+// Unkept returns why the registry has accepted nothing from the instance for longer than BeatTTL, so that
+// edges no longer see it; nil while they do.
 func (a *Announcer) Unkept() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,9 +197,8 @@ func (a *Announcer) Unkept() error {
 	return a.refused
 }
 
-// beat stores the catalogue where it is due, then the announcement that
-// refers to it. The announcement goes out even when nothing can be stored:
-// edges that know the catalogue listen for it.
+// beat stores the catalogue if it is due, then the announcement that refers to it. It sends the
+// announcement even if nothing can be stored: edges that know the catalogue listen for it.
 func (a *Announcer) beat() error {
 	a.mu.Lock()
 	ann := proto.CloneOf(a.ann)
@@ -229,8 +226,8 @@ func (a *Announcer) beat() error {
 	return errors.Join(stored, a.publish(context.Background(), msg))
 }
 
-// publish writes a key by its subject: unlike the key-value API it needs the
-// permission for this one subject and nothing of JetStream's.
+// publish writes a key by its subject. Unlike the key-value API, that needs permission only for this
+// subject and none for JetStream.
 func (a *Announcer) publish(ctx context.Context, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

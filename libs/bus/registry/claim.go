@@ -15,38 +15,35 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
-// ErrOtherStore means that instances of the service are there whose data is
-// elsewhere.
-var ErrOtherStore = errors.New("runs already, on another database than this instance's")
+// ErrOtherStore means that the service has instances with another store.
+var ErrOtherStore = errors.New("already runs on another database than this instance's")
 
 const (
-	// storeLook is how often a store that is another's is looked at, storeTime how
-	// long one look, or write, may take.
+	// storeLook is the interval of checks of another store's claim, storeTime the time limit of
+	// one check or write.
 	storeLook = 250 * time.Millisecond
 	storeTime = 2 * time.Second
 )
 
-// Claim has all instances of a service work on one store of its data. The
-// key "store" under the service's name in the registry holds its id, and its
-// instances renew it as they beat.
+// Claim makes all instances of a service use the same store. The key "store" under the service's name in
+// the registry holds the store's id, and the instances renew it with their heartbeats.
 type Claim struct {
 	conn        *bus.Conn
 	service, id string
 	sequence    uint64
-	// quit ends with Release, and what keep asks of the bus with it.
+	// quit ends with Release, and ends the requests of keep.
 	quit context.Context
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// ClaimStore returns once the service's store is the one of this id, and keeps
-// it so until Release. It fails with ErrOtherStore when instances with another
-// store are there; those that are gone are waited for, BeatTTL at most. While the
-// registry cannot be written it waits until ctx ends. lost is called if another
-// store has taken its place, after this process was away for longer than BeatTTL.
+// ClaimStore returns once the service's store has this id, and keeps it so until Release. It fails with
+// ErrOtherStore if instances with another store are running; it waits up to BeatTTL for dead ones to
+// expire. While the registry cannot be written, it waits until ctx ends. lost is called if another store
+// has taken over after this process was disconnected for longer than BeatTTL.
 func ClaimStore(ctx context.Context, conn *bus.Conn, service, id string, lost func()) (*Claim, error) {
 	s := &Claim{conn: conn, service: service, id: id, done: make(chan struct{})}
-	var others uint64 // what another store's key was at when it was first seen
+	var others uint64 // revision of another store's key when it was first seen
 	for said := false; ; {
 		there, sequence, err := s.look(ctx)
 		switch {
@@ -54,7 +51,7 @@ func ClaimStore(ctx context.Context, conn *bus.Conn, service, id string, lost fu
 			s.sequence = sequence
 			return s.held(ctx, lost), nil
 		case err == nil && there != "" && others != 0 && sequence != others:
-			return nil, fmt.Errorf("service %s %w: each would have a part of the data. Start all instances on one Postgres with --database-url "+
+			return nil, fmt.Errorf("service %s %w, so each would have a part of the data; start all instances on one Postgres with --database-url "+
 				"(BUSBAR_DATABASE_URL), or stop the others and wait %v", service, ErrOtherStore, BeatTTL)
 		case err == nil && there != "":
 			others = sequence
@@ -65,17 +62,17 @@ func ClaimStore(ctx context.Context, conn *bus.Conn, service, id string, lost fu
 		}
 		if err != nil && !said {
 			said = true
-			conn.Log().Warn("waiting for the registry, to see which store the service works on; an edge makes it", "service", service, "error", err)
+			conn.Log().Warn("waiting for the registry, to learn which store the service uses; start an edge, which creates it", "service", service, "error", err)
 		}
 		select {
 		case <-time.After(storeLook):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("service %s: which store it works on is not known: %w", service, errors.Join(ctx.Err(), err))
+			return nil, fmt.Errorf("service %s: its store is not known: %w", service, errors.Join(ctx.Err(), err))
 		}
 	}
 }
 
-// held begins to renew the claim.
+// held starts to renew the claim.
 func (s *Claim) held(ctx context.Context, lost func()) *Claim {
 	s.quit, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go s.keep(lost)
@@ -88,8 +85,8 @@ func (s *Claim) subject() string {
 	return subject.Key(bus.RegistryBucket, s.key())
 }
 
-// look returns the store that counts, empty for none, and the sequence of what
-// says so, with the one permission that this takes.
+// look returns the claimed store, empty if none, and the sequence of the claim. It needs only one
+// permission.
 func (s *Claim) look(ctx context.Context) (id string, sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -102,7 +99,7 @@ func (s *Claim) look(ctx context.Context) (id string, sequence uint64, err error
 		return "", 0, nil
 	case "":
 	default:
-		return "", 0, fmt.Errorf("the registry says %s %s", msg.Header.Get("Status"), msg.Header.Get("Description"))
+		return "", 0, fmt.Errorf("the registry answered %s %s", msg.Header.Get("Status"), msg.Header.Get("Description"))
 	}
 	if sequence, err = strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil || wire.Deleted(msg.Header) {
 		return "", sequence, err
@@ -110,7 +107,7 @@ func (s *Claim) look(ctx context.Context) (id string, sequence uint64, err error
 	return string(msg.Data), sequence, nil
 }
 
-// write puts the store's id there, unless somebody has written since a sequence.
+// write writes the store's id, unless somebody has written since a sequence.
 func (s *Claim) write(ctx context.Context, after uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -137,7 +134,7 @@ func (s *Claim) keep(lost func()) {
 		if s.write(s.quit, s.sequence) != nil {
 			there, sequence, err := s.look(s.quit)
 			if err == nil && there != "" && there != s.id {
-				s.conn.Log().Error("another store of the service's data has taken the place of this one; no more calls are taken", "service", s.service)
+				s.conn.Log().Error("another store of the service's data has replaced this one; this instance accepts no more calls", "service", s.service)
 				go lost()
 				return
 			}
@@ -149,8 +146,8 @@ func (s *Claim) keep(lost func()) {
 	}
 }
 
-// Release stops renewing the claim. It stays for as long as other instances
-// renew it, and BeatTTL after that.
+// Release stops renewing the claim. The claim stays while other instances renew it, and for BeatTTL after
+// that.
 func (s *Claim) Release() {
 	s.stop()
 	<-s.done

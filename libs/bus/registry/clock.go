@@ -7,24 +7,22 @@ import (
 	"time"
 )
 
-// MaxClockOffset is how far the clock of a process may be from most of the bus
-// before that is said. Calls do not mind (ADR 0016); what is sealed, kept and
-// recorded has times of the wall.
+// MaxClockOffset is how far the clock of a process may differ from most of the bus before it logs a
+// warning. Calls are not affected (ADR 0016), but sealed, kept and recorded data has wall-clock times.
 const MaxClockOffset = 5 * time.Second
 
-// beatsCompared are the last beats of an instance of which the fastest counts.
+// beatsCompared is how many of an instance's last heartbeats are compared; the fastest counts.
 const beatsCompared = 4
 
-// clock is how far the clock of this process is from those of services.
+// clock is the offset of this process's clock from those of services.
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration
 	known  bool
 }
 
-// compare notes how far this clock is ahead of each service's, and logs when that begins
-// or ends to matter. Unless what is heard is prompt, it shows how late that is instead,
-// and what is known stays.
+// compare records how far this clock is ahead of each service's, and logs when that becomes, or is no
+// longer, a problem. If messages arrive late, their times show only the delay, so the known offset stays.
 func (c *clock) compare(log *slog.Logger, services []time.Duration, prompt bool) {
 	if !prompt {
 		return
@@ -38,22 +36,22 @@ func (c *clock) compare(log *slog.Logger, services []time.Duration, prompt bool)
 	}
 	switch bad := c.offset.Abs() > MaxClockOffset; {
 	case bad && !was:
-		log.Warn("the clock of this machine is off against most of the bus; set it", "offset", c.offset)
+		log.Warn("the clock of this machine differs from most of the bus; set it", "offset", c.offset)
 	case was && !bad:
-		log.Info("the clock of this machine is that of most of the bus again")
+		log.Info("the clock of this machine agrees with most of the bus again")
 	}
 }
 
-// ClockOffset is how far the clock of this process is ahead of most services on
-// the bus; less than nothing is behind. Each service counts once, however many
-// instances it announces. It is known once the registry has heard one.
+// ClockOffset returns how far the clock of this process is ahead of most services on the bus; negative
+// means behind. Each service counts once, however many instances it has. It is known after the registry
+// has heard one.
 func (r *Registry) ClockOffset() (offset time.Duration, known bool) {
 	r.clock.mu.Lock()
 	defer r.clock.mu.Unlock()
 	return r.clock.offset, r.clock.known
 }
 
-// median is the middle one; of an even number, the one of the two that is closer to zero.
+// median returns the middle value; of two middle values, the one closer to zero.
 func median(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	upper, lower := all[len(all)/2], all[(len(all)-1)/2]

@@ -6,42 +6,42 @@ import (
 )
 
 const (
-	// askEvery is how often the bus is asked whether it reaches this process, and
-	// answerTime how long one answer may take.
+	// askEvery is the interval of checks whether the bus reaches this process, and answerTime
+	// the time limit of an answer.
 	askEvery   = time.Second
 	answerTime = 10 * time.Second
-	// deafAfter is how long no answer may have come until the registry is no longer
-	// current, and promptly how long one may take for the times of what is heard to mean
-	// anything.
+	// deafAfter is the time without an answer after which the registry is no longer current.
+	// promptly is the longest delay of an answer with which the times of messages are
+	// meaningful.
 	deafAfter = 3 * time.Second
 	promptly  = time.Second
-	// allBeats is how long it takes until every instance has announced itself.
+	// allBeats is the time in which every instance has announced itself.
 	allBeats = BeatEvery*6/5 + time.Second
 )
 
-// hearing is what a process knows of whether the bus reaches it. Announcements come on the
-// same connection as the answers, in order.
+// hearing records whether the bus reaches this process. Announcements arrive on the same connection as the
+// answers, in order.
 type hearing struct {
 	mu sync.Mutex
-	// asked is when the bus was asked last, zero once it has answered; took is how long
-	// the last answer took, and answered when it came.
+	// asked is the time of an unanswered question, zero after the answer; took is the
+	// delay of the last answer, and answered its time.
 	asked, answered time.Time
 	took            time.Duration
-	// heard is the time up to which all that was published has been heard, and since when
-	// without a gap; both are zero while there is no answer. read says that the bucket has
+	// heard is the time up to which every message has been received, and since the start of
+	// that period without a gap; both are zero while there is no answer. read is set if the bucket has
 	// been read since.
 	heard, since time.Time
 	read         bool
 }
 
-// ask notes that the bus is asked.
+// ask records a question to the bus.
 func (h *hearing) ask(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = now
 }
 
-// caughtUp notes that all that was published until asked has been heard.
+// caughtUp records that everything published until asked has been received.
 func (h *hearing) caughtUp(asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,14 +52,14 @@ func (h *hearing) caughtUp(asked time.Time) {
 	}
 }
 
-// isDeaf reports whether the bus did not answer last.
+// isDeaf reports whether the last question had no answer.
 func (h *hearing) isDeaf() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.since.IsZero()
 }
 
-// deaf notes that the bus did not answer. It reports whether it did before.
+// deaf records that the bus did not answer. It reports whether it answered before.
 func (h *hearing) deaf() (now bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,8 +68,8 @@ func (h *hearing) deaf() (now bool) {
 	return now
 }
 
-// listed notes that the bucket has been read from a time on. A reading that began before a
-// gap does not show what happened during the gap.
+// listed records that the bucket has been read from a time on. A read that began before a gap does not
+// show what happened during the gap.
 func (h *hearing) listed(began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,22 +78,22 @@ func (h *hearing) listed(began time.Time) {
 	}
 }
 
-// until is the time up to which all that was published has been heard; zero while the bus
-// does not answer.
+// until returns the time up to which everything published has been received; zero while the bus does not
+// answer.
 func (h *hearing) until() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.heard
 }
 
-// current reports whether every instance on the bus has been heard of.
+// current reports whether every instance on the bus is known.
 func (h *hearing) current(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.since.IsZero() && now.Sub(h.answered) < deafAfter && (h.read || now.Sub(h.since) > allBeats)
 }
 
-// prompt reports whether what is heard was published a moment ago.
+// prompt reports whether messages arrive without delay.
 func (h *hearing) prompt(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

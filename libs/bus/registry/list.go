@@ -11,20 +11,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
-// Instance is one that is there, as its last announcement says.
+// Instance is a running instance, as in its last announcement.
 type Instance struct {
 	Service  string    `json:"service"`
 	Instance string    `json:"instance"`
 	Version  string    `json:"version"`
 	Digest   string    `json:"digest"`
 	Started  time.Time `json:"started"`
-	// Ahead is how far its clock was ahead of the NATS server's when that kept the
-	// announcement; less than nothing is behind. Zero for an instance that does not say.
+	// Ahead is how far its clock was ahead of the NATS server's when the server stored the
+	// announcement; negative means behind. Zero for an instance that does not report it.
 	Ahead time.Duration `json:"-"`
 }
 
-// List returns the instances that are there, by service and name. The error is that
-// of JetStream.
+// List returns the running instances, ordered by service and name. Errors are those of JetStream.
 func List(ctx context.Context, conn *bus.Conn) (all []Instance, err error) {
 	err = conn.Bucket(bus.RegistryBucket).AllWritten(ctx, func(at string, value []byte, written time.Time) {
 		service, instance, _ := strings.Cut(at, ".")
@@ -47,8 +46,8 @@ func List(ctx context.Context, conn *bus.Conn) (all []Instance, err error) {
 	return all, err
 }
 
-// ClockAhead is how far the clock of this process is ahead of the NATS server's that
-// leads the registry.
+// ClockAhead returns how far the clock of this process is ahead of that of the NATS server that leads the
+// registry.
 func ClockAhead(ctx context.Context, conn *bus.Conn) (time.Duration, error) {
 	asked := conn.Now()
 	found, err := conn.JetStream().Stream(ctx, "KV_"+bus.RegistryBucket)
@@ -58,7 +57,7 @@ func ClockAhead(ctx context.Context, conn *bus.Conn) (time.Duration, error) {
 	took := conn.Now().Sub(asked)
 	at := found.CachedInfo().TimeStamp
 	if at.IsZero() {
-		return 0, errors.New("the NATS server does not say what time it is")
+		return 0, errors.New("the NATS server did not report its time")
 	}
 	return asked.Add(took / 2).Sub(at), nil
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
-// Service is one service as the registry knows it.
+// Service is a service in the registry.
 type Service struct {
 	Name string
-	// Version is that of the instance that started last, Catalogue the one that
-	// changed last among the instances of that version.
+	// Version is the version of the latest started instance, Catalogue the latest changed
+	// catalogue of that version's instances.
 	Version   string
 	Digest    string
 	Catalogue *busv1.Catalogue
-	// Instances are the names of those that are there, sorted.
+	// Instances are the names of the running instances, sorted.
 	Instances []string
-	// Releases are the catalogues that instances announce: first the one above,
-	// then the others, the newest first, maxReleases at most. There is one
-	// unless instances of several releases run at once.
+	// Releases are the catalogues that instances announce: first the one above, then the
+	// others, newest first, maxReleases at most. There is one, unless instances of several
+	// releases run at once.
 	Releases []Release
 }
 
@@ -38,57 +38,54 @@ type Release struct {
 	Catalogue *busv1.Catalogue
 	// Instances are sorted.
 	Instances []string
-	// Others are the versions of those instances besides Version, sorted: a new version
-	// may offer what the one before offered.
+	// Others are the versions of those instances besides Version, sorted: a new version may
+	// have the same catalogue as an old one.
 	Others []string
 }
 
-// Registry is an edge's view of what is on the bus. It listens to the
-// announcements themselves, which arrive the moment they are made and even
-// while JetStream cannot store them, and reads the bucket at start, after a
-// reconnect and every few minutes for those it did not hear. An announcement is
-// entered in a roster where it is heard, so none waits for another, and the list of
-// services is made of the roster once for all that came meanwhile. Instances that
-// fall silent are dropped after BeatTTL; silence while the bus does not reach this
-// process does not count.
+// Registry is an edge's view of the services on the bus. It listens to the announcements themselves, which
+// arrive at once and even while JetStream cannot store them. It reads the bucket at start, after a
+// reconnect and every few minutes, to find instances that it did not hear. Each announcement is entered in
+// a roster when it arrives, so none waits for another; the list of services is made from the roster once
+// for all changes since the last time. An instance that is silent is dropped after BeatTTL; silence does
+// not count while the bus does not reach this process.
 type Registry struct {
 	conn     *bus.Conn
 	onChange func([]Service)
 	roster   *roster
 	hearing  hearing
 	clock    clock
-	// stops end what comes from the connection.
+	// stops end the subscriptions.
 	stops []func()
-	// changed has a value when the roster, or a catalogue, may differ from what was
-	// settled last; joined when the connection is to another server, or to one again; back
-	// when the bus reaches this process after it did not.
+	// changed has a value if the roster or a catalogue may differ from the last settled state;
+	// joined if the connection is to another server, or was restored; back if the bus reaches
+	// this process again.
 	changed, joined, back chan struct{}
-	// quit ends with Close, and what run asks of the bus with it.
+	// quit ends with Close, and ends the requests of run.
 	quit context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
 
 	mu       sync.Mutex
 	services []Service
-	// wanted are the keys of catalogues that could not be read; arrived has those that
-	// were heard since.
+	// wanted are the keys of catalogues that could not be read; arrived holds those received
+	// since.
 	wanted  map[string]bool
 	arrived map[string]*busv1.Catalogue
 }
 
 const (
 	relistEvery = 5 * time.Minute
-	// A list of services is made again this long after the last one at the earliest: ten
-	// times as long as that one took, within these bounds. So a change after a quiet time
-	// counts at once, and a flood of changes takes a bounded part of a processor.
+	// minPause and maxPause bound the time between two lists of services, which is ten times
+	// the duration of the last one. So a change after a quiet time takes effect at once, and a
+	// flood of changes uses a bounded part of a processor.
 	minPause, maxPause = 10 * time.Millisecond, 250 * time.Millisecond
 )
 
-// Watch returns once everything in the registry is known, or, where the
-// bucket cannot be read, once that is clear: announcements tell of everybody
-// within BeatEvery. onChange is called, one call at a time, with every later
-// state whose services differ in name, version, catalogue or number of
-// instances; services are sorted by name.
+// Watch returns once everything in the registry is known. If the bucket cannot be read, it returns when
+// that is clear: announcements then name every instance within BeatEvery. onChange is called, one call at
+// a time, with every later state whose services differ in name, version, catalogue or number of instances;
+// services are ordered by name.
 func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Registry, err error) {
 	r := &Registry{
 		conn: conn, onChange: onChange, roster: newRoster(), wanted: map[string]bool{}, arrived: map[string]*busv1.Catalogue{},
@@ -126,21 +123,19 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 	return r, nil
 }
 
-// Services returns the present state.
+// Services returns the current state.
 func (r *Registry) Services() []Service {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.services
 }
 
-// Current reports whether everything that is on the bus is known: a name that no
-// service here has does not exist. While the bus does not reach this process, and after
-// that until the bucket is read or every instance has had the time to announce itself,
-// it may exist.
+// Current reports whether everything on the bus is known, so that an unknown name does not exist. It
+// returns false while the bus does not reach this process, and after that until the bucket is read or
+// every instance has had time to announce itself.
 func (r *Registry) Current() bool { return r.conn.Connected() && r.hearing.current(time.Now()) }
 
-// Floods are the announcements that found no place, by service: of instances beyond
-// MaxInstances.
+// Floods returns the ignored announcements by service: those of instances beyond MaxInstances.
 func (r *Registry) Floods() []Flood { return r.roster.floods() }
 
 // Close stops watching.
@@ -163,7 +158,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// heard enters one write to the bucket. A service may write under its own name only.
+// heard processes one write to the bucket. A service may write only under its own name.
 func (r *Registry) heard(msg *nats.Msg) {
 	service, instance, ok := strings.Cut(subject.KeyOf(bus.RegistryBucket, msg.Subject), ".")
 	if !ok {
@@ -175,7 +170,7 @@ func (r *Registry) heard(msg *nats.Msg) {
 		}
 		return
 	}
-	if len(msg.Data) > MaxAnnouncement || !r.roster.admits(service, instance) { // and is not worth reading
+	if len(msg.Data) > MaxAnnouncement || !r.roster.admits(service, instance) { // not worth reading
 		return
 	}
 	ann, ok := parse(service, instance, msg.Data)
@@ -196,7 +191,7 @@ func (r *Registry) heard(msg *nats.Msg) {
 	}
 }
 
-// parse reads an announcement, which has to say what its key says.
+// parse reads an announcement, which must agree with its key.
 func parse(service, instance string, data []byte) (*busv1.Announcement, bool) {
 	ann := &busv1.Announcement{}
 	if err := proto.Unmarshal(data, ann); err != nil || ann.Service != service || ann.Instance != instance || bus.ValidName(service) != nil {
@@ -205,8 +200,8 @@ func parse(service, instance string, data []byte) (*busv1.Announcement, bool) {
 	return ann, true
 }
 
-// listen asks the bus each second for a sign of life. What it had published for this
-// process by then comes before the answer, so that silence up to then is silence.
+// listen asks the bus for a sign of life each second. Messages published before arrive before the answer,
+// so after an answer, an instance without a message was really silent.
 func (r *Registry) listen(heard *nats.Subscription) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -226,7 +221,7 @@ func (r *Registry) listen(heard *nats.Subscription) {
 			return
 		case err == nil && dropped == lost:
 			deaf := r.hearing.isDeaf()
-			if deaf { // nobody could be heard, so that nobody was silent
+			if deaf { // nothing could arrive, so nobody was silent
 				r.roster.touch(asked)
 			}
 			r.hearing.caughtUp(asked)
@@ -234,13 +229,13 @@ func (r *Registry) listen(heard *nats.Subscription) {
 				wake(r.back)
 			}
 		case r.hearing.deaf() && r.conn.Connected():
-			r.conn.Log().Warn("the bus does not answer this process; what is known of services stays as it is", "error", err, "dropped", dropped)
+			r.conn.Log().Warn("the bus does not answer this process; the known services stay unchanged", "error", err, "dropped", dropped)
 		}
 		lost = dropped
 	}
 }
 
-// catchUp waits until the announcements that were on their way have been entered.
+// catchUp waits until announcements in transit have been processed.
 func (r *Registry) catchUp(heard *nats.Subscription) error {
 	ctx, cancel := context.WithTimeout(r.quit, answerTime)
 	defer cancel()
@@ -293,7 +288,7 @@ func (r *Registry) run(v *view) {
 		if relist {
 			listed = time.Now()
 			if err := v.list(ctx); err != nil && r.quit.Err() == nil {
-				r.conn.Log().Warn("registry not read; announcements still count", "error", err)
+				r.conn.Log().Warn("the registry could not be read; announcements still count", "error", err)
 			}
 		}
 		if (changed || relist) && v.settle(ctx) && r.quit.Err() == nil {
@@ -308,31 +303,30 @@ func (r *Registry) run(v *view) {
 	}
 }
 
-// tellFloods logs the services whose instances find no place.
+// tellFloods logs the services with too many instances.
 func (r *Registry) tellFloods() {
 	began, ended := r.roster.tell(time.Now())
 	for _, f := range began {
-		r.conn.Log().Warn("a service announces more instances than an edge keeps; those that were known first keep their places, the others are ignored",
+		r.conn.Log().Warn("a service announces more instances than an edge keeps; the instances known first stay, the others are ignored",
 			"service", f.Service, "kept", MaxInstances, "ignored", f.Refused)
 	}
 	for _, f := range ended {
-		r.conn.Log().Info("a service announces no more instances than an edge keeps again", "service", f.Service, "ignored", f.Refused)
+		r.conn.Log().Info("a service is within the limit of instances again", "service", f.Service, "ignored", f.Refused)
 	}
 }
 
-// view is what belongs to the goroutine that makes the list of services.
+// view is the state of the goroutine that makes the list of services.
 type view struct {
 	registry   *Registry
 	catalogues map[string]*busv1.Catalogue
-	// again is when a catalogue that could not be read is looked for again; unread says
-	// that there is one.
+	// again is the time of the next attempt to read a missing catalogue; unread is set if there
+	// is one.
 	again  map[string]time.Time
 	unread bool
 }
 
-// listAtStart is list for an edge that starts while a part of the bus is away:
-// a request that nobody answers is made again, since a cluster takes a moment to
-// agree, and then the announcements have to do.
+// listAtStart is list for an edge that starts during a partial outage. It repeats a request without an
+// answer, because a cluster needs a moment to agree. After that it relies on announcements.
 func (v *view) listAtStart(ctx context.Context) (err error) {
 	for attempt := range 3 {
 		one, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -347,11 +341,11 @@ func (v *view) listAtStart(ctx context.Context) (err error) {
 			return ctx.Err()
 		}
 	}
-	v.registry.conn.Log().Warn("the bucket of the registry cannot be read; services are known as they announce themselves", "within", BeatEvery, "error", err)
+	v.registry.conn.Log().Warn("the bucket of the registry cannot be read; services become known when they announce themselves", "within", BeatEvery, "error", err)
 	return nil
 }
 
-// list adds what the bucket holds.
+// list adds the content of the bucket.
 func (v *view) list(ctx context.Context) error {
 	r, now := v.registry, time.Now()
 	err := r.conn.Bucket(bus.RegistryBucket).All(ctx, func(at string, value []byte) {

@@ -18,13 +18,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// maxReleases bounds the catalogues of one service that count at once. Instances
-// of others are called only for what all instances have in common.
+// maxReleases is how many catalogues of one service count at once. Instances with other catalogues are
+// called only for what all instances have in common.
 const maxReleases = 4
 
-// settle makes the list of services of the roster, and reports whether it differs. A
-// service whose catalogue cannot be read yet keeps the one it had; a second later it is
-// looked for again.
+// settle makes the list of services from the roster, and reports whether it differs. A service whose new
+// catalogue cannot be read yet keeps the old one, and settle tries again a second later.
 func (v *view) settle(ctx context.Context) bool {
 	v.unread = false
 	v.takeArrived()
@@ -71,10 +70,9 @@ func (v *view) settle(ctx context.Context) bool {
 	return !same
 }
 
-// releases returns, by service, the catalogues that instances announce, without
-// what is in them. Every edge comes to the same order: first the catalogue that
-// changed last among the instances of the version that started last, then the
-// others by when they changed.
+// releases returns the announced catalogues by service, without their content. Every edge computes the
+// same order: first the latest changed catalogue of the version that started last, then the others by
+// their time of change.
 func releases(services map[string][]*busv1.Announcement) map[string][]Release {
 	last := map[string]*busv1.Announcement{}
 	for service, anns := range services {
@@ -84,8 +82,8 @@ func releases(services map[string][]*busv1.Announcement) map[string][]Release {
 			}
 		}
 	}
-	// youngest speaks for a catalogue: an instance of the version that counts
-	// before any other, of those the one that got it last.
+	// youngest is the instance that represents a catalogue: one of the current version if there is one,
+	// and of those the one that got the catalogue last.
 	youngest := map[string]*busv1.Announcement{}
 	instances := map[string][]string{}
 	versions := map[string][]string{}
@@ -143,15 +141,14 @@ func later(a, b *busv1.Announcement, when func(*busv1.Announcement) uint64) bool
 	return a.Instance > b.Instance
 }
 
-// errCatalogueAway says that a catalogue has been asked for.
+// errCatalogueAway says that a catalogue was requested but is not there yet.
 var errCatalogueAway = errors.New("catalogue is not there yet")
 
-// wantAgain is how long after a catalogue was asked for it is asked for again.
+// wantAgain is the pause before a catalogue is requested again.
 const wantAgain = time.Second
 
-// catalogue returns a catalogue that an instance announced. One that the bucket
-// does not have, or not within reach, is asked for: its instances then put it
-// there again, and this process hears it as they do.
+// catalogue returns a catalogue that an instance announced. If the bucket lacks it or cannot be read, it
+// requests the catalogue: the instances then store it again, and this process hears that write.
 func (v *view) catalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
 	key := catalogueKey(service, digest)
 	if c := v.catalogues[key]; c != nil {
@@ -166,7 +163,7 @@ func (v *view) catalogue(ctx context.Context, service, digest string) (*busv1.Ca
 		return c, nil
 	}
 	r := v.registry
-	r.conn.Log().Warn("catalogue not read yet; asking for it", "service", service, "error", err)
+	r.conn.Log().Warn("the catalogue could not be read; requesting it", "service", service, "error", err)
 	r.mu.Lock()
 	r.wanted[key] = true
 	r.mu.Unlock()
@@ -185,22 +182,22 @@ func (v *view) readCatalogue(ctx context.Context, service, digest string) (*busv
 	return parseCatalogue(service, digest, value)
 }
 
-// parseCatalogue reads a catalogue that has to be the one that was announced.
+// parseCatalogue reads a catalogue, which must be the announced one.
 func parseCatalogue(service, digest string, data []byte) (*busv1.Catalogue, error) {
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
-		return nil, errors.New("catalogue is not the one that was announced")
+		return nil, errors.New("the catalogue differs from the announced one")
 	}
 	c := &busv1.Catalogue{}
 	if err := proto.Unmarshal(data, c); err != nil {
 		return nil, err
 	}
 	if c.Service != service {
-		return nil, errors.New("catalogue is of another service")
+		return nil, errors.New("the catalogue belongs to another service")
 	}
 	return c, nil
 }
 
-// heardCatalogue takes a catalogue that is wanted as its service stores it.
+// heardCatalogue keeps a wanted catalogue when its service stores it.
 func (r *Registry) heardCatalogue(msg *nats.Msg) {
 	key := subject.KeyOf(bus.CatalogueBucket, msg.Subject)
 	r.mu.Lock()
@@ -221,7 +218,7 @@ func (r *Registry) heardCatalogue(msg *nats.Msg) {
 	wake(r.changed)
 }
 
-// takeArrived takes the catalogues that were heard.
+// takeArrived takes over the received catalogues.
 func (v *view) takeArrived() {
 	v.registry.mu.Lock()
 	defer v.registry.mu.Unlock()
@@ -229,7 +226,7 @@ func (v *view) takeArrived() {
 	clear(v.registry.arrived)
 }
 
-// forget drops the catalogues that nobody announces any more.
+// forget drops the catalogues that are no longer announced.
 func (v *view) forget(known map[string][]Release) {
 	keep := map[string]bool{}
 	for service, all := range known {

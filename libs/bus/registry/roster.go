@@ -11,56 +11,55 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// MaxInstances is how many instances of one service an edge knows at once. Those that it
-// knows keep their places for as long as they announce themselves, whoever else does.
+// MaxInstances is how many instances of one service an edge keeps. A known instance keeps its slot for as
+// long as it announces itself, even if others announce themselves, too.
 const MaxInstances = 1000
 
-// MaxAnnouncement is how large an announcement may be, in bytes. The bucket keeps no larger
-// one, and an edge that hears one ignores it.
+// MaxAnnouncement is the largest announcement, in bytes. The bucket does not store a larger one, and an
+// edge ignores it.
 const MaxAnnouncement = 4 << 10
 
-// floodOver is how long a service has to announce no more than MaxInstances until a flood
-// of its instances counts as over.
+// floodOver is how long a service must stay within MaxInstances until its flood counts as over.
 const floodOver = time.Minute
 
-// roster has the last word of each instance, by service. Entering one costs the same
-// however many there are.
+// roster holds the last announcement of each instance, by service. The cost of adding one does not depend
+// on their number.
 type roster struct {
 	mu       sync.Mutex
 	services map[string]map[string]*entry
-	// refused are services some of whose instances found no place.
+	// refused lists the services with ignored instances.
 	refused map[string]*refusals
 }
 
-// said is one announcement.
+// said is an announcement.
 type said struct {
 	ann *busv1.Announcement
 	at  time.Time
-	// listed says that it was read from the bucket, which may be behind.
+	// listed is set if it was read from the bucket, which may be out of date.
 	listed bool
 	// ahead is how far this clock was ahead of the instance's, if timed is set.
 	ahead time.Duration
 	timed bool
 }
 
-// entry is one instance.
+// entry is an instance.
 type entry struct {
 	ann *busv1.Announcement
 	at  time.Time
-	// ahead are how far this clock was ahead of the instance's, and how long the way here
-	// took, in one: those of its last beats.
+	// ahead holds, for its last heartbeats, how far this clock was ahead of the instance's,
+	// including the time of transit.
 	ahead []time.Duration
 }
 
-// refusals are the announcements of a service that found no place.
+// refusals are the ignored announcements of a service.
 type refusals struct {
 	count uint64
 	last  time.Time
 	told  bool
 }
 
-// Flood is how many announcements of a service an edge has ignored because the service
-// had MaxInstances already.
+// Flood is how many announcements of a service an edge has ignored because the service already had
+// MaxInstances.
 type Flood struct {
 	Service string
 	Refused uint64
@@ -70,7 +69,7 @@ func newRoster() *roster {
 	return &roster{services: map[string]map[string]*entry{}, refused: map[string]*refusals{}}
 }
 
-// admits reports whether an instance has a place, or there is one left for it.
+// admits reports whether an instance has a slot, or one is free for it.
 func (r *roster) admits(service, instance string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +86,8 @@ func (r *roster) admits(service, instance string) bool {
 	return false
 }
 
-// enter notes what an instance says, unless it has said something newer or has no place.
-// known reports whether it was there, changed whether it says anything else than before.
+// enter records an announcement, unless the instance has a newer one or no slot. known reports whether the
+// instance was known, changed whether the announcement differs from the last one.
 func (r *roster) enter(s said) (known, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +118,7 @@ func (r *roster) enter(s said) (known, changed bool) {
 	return known, changed
 }
 
-// sameSaid compares announcements, but for when they were made.
+// sameSaid compares announcements except for their times.
 func sameSaid(a, b *busv1.Announcement) bool {
 	if (a.SentUnixNano == 0) != (b.SentUnixNano == 0) {
 		return false
@@ -129,7 +128,7 @@ func sameSaid(a, b *busv1.Announcement) bool {
 	return proto.Equal(a, b)
 }
 
-// leave removes an instance, and reports whether it was there.
+// leave removes an instance, and reports whether it was known.
 func (r *roster) leave(service, instance string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,8 +145,7 @@ func (r *roster) remove(service, instance string) {
 	}
 }
 
-// expire removes the instances that have said nothing since a time, and reports whether
-// there were any.
+// expire removes the instances that have been silent since a time, and reports whether there were any.
 func (r *roster) expire(since time.Time) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +160,7 @@ func (r *roster) expire(since time.Time) (changed bool) {
 	return changed
 }
 
-// touch makes the silence of every instance begin at a time.
+// touch sets the start of every instance's silence to a time.
 func (r *roster) touch(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +171,7 @@ func (r *roster) touch(now time.Time) {
 	}
 }
 
-// announcements are the last ones of all instances, by service. They are not to be changed.
+// announcements returns the last announcements of all instances, by service. They must not be changed.
 func (r *roster) announcements() map[string][]*busv1.Announcement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +186,8 @@ func (r *roster) announcements() map[string][]*busv1.Announcement {
 	return now
 }
 
-// ahead is how far this clock is ahead of each service's: of the median of its instances,
-// by the fastest of their last beats.
+// ahead returns how far this clock is ahead of each service's: the median of its instances, each by the fastest
+// of its last heartbeats.
 func (r *roster) ahead() (services []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,7 +205,7 @@ func (r *roster) ahead() (services []time.Duration) {
 	return services
 }
 
-// floods are the services some of whose announcements were refused, by name.
+// floods returns the services with ignored announcements, by name.
 func (r *roster) floods() (all []Flood) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,8 +216,7 @@ func (r *roster) floods() (all []Flood) {
 	return all
 }
 
-// tell returns the floods that have begun, and those that are over, since it was asked
-// last.
+// tell returns the floods that have begun or ended since the last call.
 func (r *roster) tell(now time.Time) (began, ended []Flood) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
