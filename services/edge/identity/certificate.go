@@ -9,22 +9,21 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Certificate says whom a client certificate stands for, which the listener has
-// verified. Exactly one of URI, DNS and Subject is set: a name that is in the
-// certificate, or one with a single *, which stands for one or more characters but
-// no / in a URI and no . in a DNS name.
+// Certificate maps a client certificate, which the listener has verified, to a principal. Exactly one of
+// URI, DNS and Subject is set: a name in the certificate, or a pattern with a single *. The * stands for
+// one or more characters, but no / in a URI and no . in a DNS name.
 type Certificate struct {
 	// URI and DNS are alternative names, Subject is the common name.
 	URI, DNS, Subject string
-	// Principal is who that is; empty for what the * stands for, or the whole name
-	// without one.
+	// Principal is the principal's name. If empty, it is the text that the * matched, or the
+	// whole name.
 	Principal, Tenant string
 	Roles             []string
-	// Program says that it is a program, not a person.
+	// Program is set for a program, as opposed to a person.
 	Program bool
 }
 
-// Check says what is wrong with a rule.
+// Check returns an error if the rule is not valid.
 func (c Certificate) Check() error {
 	set := 0
 	for _, pattern := range []string{c.URI, c.DNS, c.Subject} {
@@ -32,16 +31,16 @@ func (c Certificate) Check() error {
 			set++
 		}
 		if strings.Count(pattern, "*") > 1 {
-			return fmt.Errorf("certificate %q: one * at most", pattern)
+			return fmt.Errorf("certificate %q: use at most one *", pattern)
 		}
 	}
 	if set != 1 {
-		return fmt.Errorf("a certificate is known by one of uri, dns and subject; here are %d", set)
+		return fmt.Errorf("a certificate rule must have exactly one of uri, dns and subject; this one has %d", set)
 	}
 	return nil
 }
 
-// maxName bounds the name of a principal.
+// maxName is the longest name of a principal, in bytes.
 const maxName = 256
 
 // byCertificate finds the first rule for a certificate.
@@ -76,10 +75,10 @@ func byCertificate(rules []Certificate, cert *x509.Certificate) (gateway.Princip
 			}
 		}
 	}
-	return gateway.Principal{}, invalid("the client certificate stands for nobody here")
+	return gateway.Principal{}, invalid("this edge does not know the client certificate")
 }
 
-// match reports whether a name is what a pattern says, and what its * stands for.
+// match reports whether a name matches a pattern, and the text that its * matched.
 func match(pattern, name, stop string) (part string, ok bool) {
 	before, after, open := strings.Cut(pattern, "*")
 	switch {
@@ -94,16 +93,16 @@ func match(pattern, name, stop string) (part string, ok bool) {
 	return part, stop == "" || !strings.Contains(part, stop)
 }
 
-// CheckName refuses what cannot be the name of a principal: it goes into records,
-// and is nobody's but its own.
+// CheckName returns an error if s cannot be the name of a principal. Names go into records and must be
+// unambiguous.
 func CheckName(s string) error {
 	switch {
 	case s == "" || len(s) > maxName:
-		return fmt.Errorf("a name has 1 to %d bytes", maxName)
+		return fmt.Errorf("a name must have 1 to %d bytes", maxName)
 	case s == gateway.Anonymous.Name:
-		return fmt.Errorf("%s is who shows nothing", s)
+		return fmt.Errorf("%s is reserved for callers without credentials", s)
 	case strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
-		return fmt.Errorf("%q has characters that cannot be seen", s)
+		return fmt.Errorf("%q contains invisible characters", s)
 	}
 	return nil
 }

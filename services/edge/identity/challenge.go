@@ -11,25 +11,24 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 )
 
-// invalid refuses a credential that was shown.
+// invalid returns the error for a bad credential.
 func invalid(message string) error {
 	return fault.New(fault.Unauthenticated, "%s", message).Because(errInvalid)
 }
 
 var errInvalid = errors.New("invalid_token")
 
-// unknown refuses who shows nothing that is known here.
+// unknown returns the error for a caller without a known credential.
 func unknown() error {
-	return fault.New(fault.Unauthenticated, "credentials are needed: send them as Authorization: Bearer")
+	return fault.New(fault.Unauthenticated, "credentials are missing; send them as Authorization: Bearer")
 }
 
-// words are the challenges of a configuration (RFC 6750, 3; RFC 9728, 5.1; RFC
-// 9449, 7.1).
+// words are the challenges of a configuration (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
 type words struct {
-	// where is resource_metadata, scopes what a client is asked to begin with; with a
-	// comma before each.
+	// where is resource_metadata, scopes the scopes that a client should request first; each
+	// after a comma.
 	where, scopes string
-	// proofs: some issuer's tokens have to come with proofs.
+	// proofs is set if some issuer's tokens require proofs.
 	proofs bool
 }
 
@@ -53,7 +52,7 @@ func newWords(issuers []Issuer) words {
 	return w
 }
 
-// algorithms are those that proofs may be signed with.
+// algorithms are the signature algorithms of proofs.
 var algorithms = `algs="` + strings.Join(oauth.Algorithms, " ") + `"`
 
 func challenge(scheme string, params ...string) string {
@@ -64,8 +63,8 @@ func challenge(scheme string, params ...string) string {
 	return scheme + " " + strings.Join(params, ", ")
 }
 
-// refuse puts the challenge into a refusal. What was shown decides: without a
-// credential it has no error.
+// refuse adds the challenge to a refusal. The shown credential decides its form: without one, the
+// challenge has no error.
 func (w *words) refuse(err error) error {
 	f := fault.From(err)
 	var already gateway.Challenge
@@ -97,7 +96,7 @@ func (w *words) each(problem string) gateway.Challenge {
 	return c
 }
 
-// refusal is a challenge with why, which only the log is told.
+// refusal is a challenge with the reason, which goes only to the log.
 type refusal struct {
 	challenge gateway.Challenge
 	why       error
@@ -105,7 +104,7 @@ type refusal struct {
 
 func (r *refusal) Error() string {
 	if r.why == nil {
-		return "nothing was shown"
+		return "no credentials"
 	}
 	return r.why.Error()
 }
@@ -117,15 +116,15 @@ func (r *refusal) Unwrap() []error {
 	return []error{r.challenge, r.why}
 }
 
-// InsufficientScope is the challenge of a call that other scopes would allow: all
-// that it needs, at once.
+// InsufficientScope returns the challenge for a call that needs other scopes. It names all of them at
+// once.
 func (a *Authenticator) InsufficientScope(scopes ...string) gateway.Challenge {
 	w := &a.now.Load().words
 	return gateway.Challenge{challenge("Bearer", `error="insufficient_scope"`, `scope="`+strings.Join(scopes, " ")+`"`, w.where)}
 }
 
-// MetadataURL is where clients find the metadata of the resource that issuers give
-// tokens for (RFC 9728, 3.1); empty for none.
+// MetadataURL returns the URL of the metadata of the resource for which issuers give tokens (RFC 9728,
+// 3.1); empty if there is none.
 func MetadataURL(issuers []Issuer) string {
 	resource := resourceOf(issuers)
 	u, err := url.Parse(resource)

@@ -10,30 +10,29 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Header is the Way of a header of one's own: check says whose its value is, and
-// sees the whole request besides. Its error is a *fault.Error with reason
-// Unauthenticated. A header that appears twice is refused before it is asked.
+// Header is the Way of a custom header. check returns the principal of its value; it also sees the whole
+// request. Its error is a *fault.Error with reason Unauthenticated. A header that appears twice is refused
+// without calling check.
 func Header(name string, check func(ctx context.Context, value string, c *gateway.Credentials) (gateway.Principal, error)) Way {
 	return header{http.CanonicalHeaderKey(name), check}
 }
 
-// TakeKeysFrom takes API keys from a header of one's own too. It is called before
-// the authenticator is used.
+// TakeKeysFrom also accepts API keys from a custom header. Call it before the authenticator is used.
 func (a *Authenticator) TakeKeysFrom(name string) error {
 	if strings.ContainsFunc(name, func(c rune) bool {
 		return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 	}) {
-		return fmt.Errorf("%q is no name of a header", name)
+		return fmt.Errorf("%q is not a valid header name", name)
 	}
 	switch name = http.CanonicalHeaderKey(name); name {
 	case "", "Authorization", "Cookie", "Host", "Origin", "Dpop", "Content-Type", "Content-Length", "Connection":
-		return fmt.Errorf("%q means something already; choose a header such as X-Custom-Auth", name)
+		return fmt.Errorf("%q already has a meaning; choose a header such as X-Custom-Auth", name)
 	}
 	a.keyHeader = name
 	return nil
 }
 
-// Headers are those besides Authorization in which clients show who they are.
+// Headers returns the headers besides Authorization in which clients send credentials.
 func (a *Authenticator) Headers() (names []string) {
 	if a.keyHeader != "" {
 		names = append(names, a.keyHeader)
@@ -46,8 +45,8 @@ func (a *Authenticator) Headers() (names []string) {
 	return names
 }
 
-// Custom reports whether a request is one for a header of one's own: it has one,
-// or it has no other credentials and there is no other way to get any.
+// Custom reports whether a request should be answered for a custom header: it has one, or it has no other
+// credentials and there is no other kind.
 func (a *Authenticator) Custom(h http.Header) bool {
 	alone := len(h["Authorization"]) == 0 && !a.OAuth()
 	if a.keyHeader != "" && (alone || len(h[a.keyHeader]) > 0) {

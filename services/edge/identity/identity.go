@@ -1,10 +1,9 @@
-// Package identity finds out who calls, from what a request shows: an API key, an
-// OAuth 2.1 access token, a client certificate, a header of one's own, the header
-// of a trusted proxy, or nothing. It is the one place for all credentials, at all
-// doors (ADR 0034).
+// Package identity finds the caller of a request from its credentials: an API key, an OAuth 2.1 access
+// token, a client certificate, a custom header, the header of a trusted proxy, or none. It is the one
+// place for all credentials, at all doors (ADR 0034).
 //
-// A request is whose its one credential says. Two kinds at once are refused, and a
-// bad one is refused too: nobody becomes anonymous by showing something wrong.
+// A request has one credential. Two kinds at once are refused, and a bad one is refused, too: nobody
+// becomes anonymous by sending something wrong. Start at Authenticator.Authenticate.
 package identity
 
 import (
@@ -19,30 +18,28 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Way is one more kind of credentials, besides those of the Authorization header
-// and certificates.
+// Way is a further kind of credentials, besides the Authorization header and certificates.
 type Way interface {
-	// Shown reports whether a request shows credentials of this kind, good or bad.
+	// Shown reports whether a request has credentials of this kind, good or bad.
 	Shown(c *gateway.Credentials) bool
-	// Authenticate says whose they are. The error is a *fault.Error, with reason
-	// Unauthenticated for bad ones. Principal.Credential must name no secret.
+	// Authenticate returns the principal of the credentials. The error is a *fault.Error, with
+	// reason Unauthenticated for bad ones. Principal.Credential must not contain a secret.
 	Authenticate(ctx context.Context, c *gateway.Credentials) (gateway.Principal, error)
 }
 
-// Settings are what an access file says of who calls. They may change while an edge
-// runs.
+// Settings is the part of an access file about callers. It may change while an edge runs.
 type Settings struct {
 	Issuers []Issuer
-	// Certificates say whom client certificates stand for. Without any they are no
+	// Certificates maps client certificates to principals. If empty, certificates are not
 	// credentials.
 	Certificates []Certificate
-	// Anonymous lets in who shows nothing, as gateway.Anonymous.
+	// Anonymous lets in callers without credentials, as gateway.Anonymous.
 	Anonymous bool
-	// Tenant is that of a principal whose credentials name none; nil for none.
+	// Tenant returns the tenant of a principal whose credentials name none; nil means none.
 	Tenant func(principal string) string
 }
 
-// Check says what is wrong with settings.
+// Check returns an error if the settings are not valid.
 func (s Settings) Check() error {
 	var issuers []oauth.Issuer
 	for i := range s.Issuers {
@@ -63,7 +60,7 @@ func (s Settings) Check() error {
 // Authenticator is the gateway.Authenticator of an edge. Close it last.
 type Authenticator struct {
 	ways []Way
-	// keyHeader is a header that may have an API key; empty for none.
+	// keyHeader is a custom header for API keys; empty if there is none.
 	keyHeader string
 	keys      atomic.Pointer[Keys]
 	now       atomic.Pointer[state]
@@ -73,7 +70,7 @@ type Authenticator struct {
 	next    int
 }
 
-// state is Settings at work.
+// state is Settings in use.
 type state struct {
 	Settings
 	oauth    *oauth.Verifier
@@ -82,19 +79,19 @@ type state struct {
 	words    words
 }
 
-// New makes an authenticator with ways of saying who calls besides tokens and
-// certificates. It lets nobody in before Configure.
+// New returns an authenticator with ways besides tokens and certificates. It lets nobody in before
+// Configure.
 func New(ways ...Way) *Authenticator {
 	a := &Authenticator{ways: ways, onEnded: map[int]func(string){}}
 	verifier, err := oauth.New(nil, nil)
 	if err != nil {
-		panic(err) // no issuer, no error
+		panic(err) // without issuers there is no error
 	}
 	a.now.Store(&state{oauth: verifier, words: newWords(nil)})
 	return a
 }
 
-// TakeKeys takes API keys from now on.
+// TakeKeys makes the authenticator accept API keys.
 func (a *Authenticator) TakeKeys(k *Keys) {
 	k.mu.Lock()
 	k.onEnded = a.ended
@@ -102,8 +99,8 @@ func (a *Authenticator) TakeKeys(k *Keys) {
 	a.keys.Store(k)
 }
 
-// Configure puts other settings into force, for streams that are open too. Keys of
-// issuers that have not changed stay. With an error nothing has changed.
+// Configure applies new settings, also to open streams. Keys of unchanged issuers stay. On an error
+// nothing changes.
 func (a *Authenticator) Configure(s Settings) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -132,11 +129,11 @@ func (a *Authenticator) Configure(s Settings) error {
 // Open reports whether callers without credentials are let in.
 func (a *Authenticator) Open() bool { return a.now.Load().Anonymous }
 
-// Close ends what reads keys of issuers. Keys are closed by who made them.
+// Close stops reading keys of issuers. The creator of Keys closes them.
 func (a *Authenticator) Close() { a.now.Load().oauth.Close() }
 
-// Revoked reports whether what somebody showed, by its Principal.Credential, is known to
-// be revoked: a key that is not there any more. Of nothing else it is known.
+// Revoked reports whether a credential, by its Principal.Credential, is known to be revoked: an API key
+// that was deleted. For other credentials it is not known.
 func (a *Authenticator) Revoked(ctx context.Context, credential string) (bool, error) {
 	if keys := a.keys.Load(); keys != nil {
 		return keys.revoked(ctx, credential)
@@ -207,7 +204,7 @@ func (a *Authenticator) authenticate(ctx context.Context, s *state, c *gateway.C
 		return a.byKey(shown.token)
 	case shown.token != "":
 		return s.byToken(ctx, c, shown)
-	case shown.scheme != "": // one that nobody is known by here
+	case shown.scheme != "": // a scheme that is not supported
 		return gateway.Principal{}, unknown()
 	case c.Certificate != nil && len(s.Certificates) > 0:
 		return byCertificate(s.Certificates, c.Certificate)
@@ -217,22 +214,22 @@ func (a *Authenticator) authenticate(ctx context.Context, s *state, c *gateway.C
 	return gateway.Principal{}, unknown()
 }
 
-// byKey says whose an API key is.
+// byKey returns the principal of an API key.
 func (a *Authenticator) byKey(key string) (gateway.Principal, error) {
 	if k := a.keys.Load(); k != nil {
 		return k.authenticate(key)
 	}
-	return gateway.Principal{}, invalid("API keys are not taken here")
+	return gateway.Principal{}, invalid("this edge does not accept API keys")
 }
 
 func twoKinds() error {
-	return fault.New(fault.InvalidRequest, "credentials are shown twice; show one").Because(errTwo)
+	return fault.New(fault.InvalidRequest, "the request has two credentials; send only one").Because(errTwo)
 }
 
-// errTwo is the cause of a refusal of more credentials than one.
+// errTwo is the cause of the refusal of more than one credential.
 var errTwo = errors.New("more than one credential")
 
-// byToken says whose an access token is.
+// byToken returns the principal of an access token.
 func (s *state) byToken(ctx context.Context, c *gateway.Credentials, shown shown) (gateway.Principal, error) {
 	t, err := s.oauth.Verify(ctx, oauth.Request{
 		Token: shown.token, Proven: shown.scheme == dpop, Proofs: c.Header["Dpop"],
@@ -247,7 +244,7 @@ func (s *state) byToken(ctx context.Context, c *gateway.Credentials, shown shown
 		Expires: t.Expires, Credential: "oauth " + t.Issuer,
 	}
 	if p.Scopes == nil {
-		p.Scopes = []string{} // a token without scopes is a token
+		p.Scopes = []string{} // not nil: a token without scopes is still a token
 	}
 	if of := s.roles[t.Issuer]; len(of) > 0 {
 		p.Roles = append([]string(nil), t.Roles...)

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// resyncTime is how often all API keys are read again, give or take a fifth: what
-	// was not heard is known by then.
+	// resyncTime is the interval, give or take a fifth, at which all API keys are read again,
+	// in case a change was not heard.
 	resyncTime = 30 * time.Second
-	// useTime is how often it is noted that a key is in use.
+	// useTime is the interval at which the use of a key is recorded.
 	useTime = time.Minute
-	// maxUses bounds the notes that wait for the bus. Of more, some are not made.
+	// maxUses is how many records may wait for the bus. Further ones are dropped.
 	maxUses = 1024
 )
 
-// Keys are the API keys of a bus, as one edge knows them. It hears of each that is
-// made or revoked when that happens. The methods may be used from any goroutine.
+// Keys are the API keys of a bus, as known to one edge, which hears of each new or revoked key at once.
+// The methods are safe for concurrent use.
 type Keys struct {
 	store *store.APIKeys
 	log   *slog.Logger
 	uses  chan string
 	poke  chan struct{}
-	// end ends what close waits for.
+	// end ends the goroutines that Close waits for.
 	end   context.CancelFunc
 	ended sync.WaitGroup
 	stops []func()
@@ -41,10 +41,10 @@ type Keys struct {
 	mu sync.RWMutex
 	// known is nil until they have been read once.
 	known map[string]*entry
-	// heard are the keys that changed while all were being read, nil for one that was
-	// revoked; no map at other times.
+	// heard holds the keys that changed during a read of all keys, nil for a revoked one. It is
+	// nil at other times.
 	heard map[string]*store.APIKey
-	// onEnded are told which key has ended.
+	// onEnded are called with each ended key.
 	onEnded func(credential string)
 }
 
@@ -54,7 +54,7 @@ type entry struct {
 	used time.Time
 }
 
-// NewKeys follows the API keys of a bus. Close it before the connection.
+// NewKeys follows the API keys of a bus. Close them before the connection.
 func NewKeys(conn *bus.Conn, log *slog.Logger) (*Keys, error) {
 	k := &Keys{
 		store: store.NewAPIKeys(conn), log: log, uses: make(chan string, maxUses), poke: make(chan struct{}, 1),
@@ -108,7 +108,7 @@ func (k *Keys) follow(ctx context.Context) {
 	}
 }
 
-// resync reads all keys. What was heard meanwhile counts for more.
+// resync reads all keys. Changes heard meanwhile take precedence.
 func (k *Keys) resync(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -122,7 +122,7 @@ func (k *Keys) resync(ctx context.Context) {
 	if err != nil {
 		known := len(k.known)
 		k.mu.Unlock()
-		k.log.Warn("API keys cannot be read; going on with those that are known", "known", known, "error", err)
+		k.log.Warn("API keys cannot be read; the known ones stay in use", "known", known, "error", err)
 		return
 	}
 	now := map[string]*entry{}
@@ -150,14 +150,14 @@ func (k *Keys) resync(ctx context.Context) {
 	}
 }
 
-// as is the entry of a key as it was read again.
+// as returns the entry of a key after it was read again.
 func (e *entry) as(k store.APIKey) *entry {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &entry{APIKey: k, used: e.used}
 }
 
-// changed takes over what was heard.
+// changed applies a change that was heard.
 func (k *Keys) changed(id string, now *store.APIKey) {
 	k.mu.Lock()
 	if k.heard != nil {
@@ -175,8 +175,8 @@ func (k *Keys) changed(id string, now *store.APIKey) {
 	ended(credentialOf(id))
 }
 
-// revoked reports whether a credential is that of a key which is not there any more. Of
-// one that is not known here the bus is asked: it may have been made just now.
+// revoked reports whether a credential is an API key that no longer exists. For an unknown one it asks the
+// bus, because the key may be new.
 func (k *Keys) revoked(ctx context.Context, credential string) (bool, error) {
 	id, ok := strings.CutPrefix(credential, credentialOf(""))
 	if !ok {
@@ -194,11 +194,10 @@ func (k *Keys) revoked(ctx context.Context, credential string) (bool, error) {
 
 func credentialOf(id string) string { return "key bb_" + id }
 
-// nobodys is compared with where there is no key, so that this takes as long.
+// nobodys is compared if there is no such key, so that the comparison takes equally long.
 var nobodys = entry{APIKey: store.APIKey{Hash: make([]byte, sha256.Size)}}
 
-// authenticate says whose a key is. Its error says no more than that it is not
-// good.
+// authenticate returns the principal of a key. Its error does not reveal more than that the key is bad.
 func (k *Keys) authenticate(key string) (gateway.Principal, error) {
 	id, ok := store.APIKeyID(key)
 	k.mu.RLock()
@@ -214,7 +213,7 @@ func (k *Keys) authenticate(key string) (gateway.Principal, error) {
 	}
 	sum := sha256.Sum256([]byte(key))
 	if subtle.ConstantTimeCompare(sum[:], e.Hash) != 1 || !ok {
-		return gateway.Principal{}, invalid("the API key is not known here, or was revoked")
+		return gateway.Principal{}, invalid("the API key is unknown or was revoked")
 	}
 	now := time.Now()
 	if !e.Expires.IsZero() && !now.Before(e.Expires) {
@@ -224,7 +223,7 @@ func (k *Keys) authenticate(key string) (gateway.Principal, error) {
 	return gateway.Principal{Name: e.Principal, Expires: e.Expires, Credential: credentialOf(id)}, nil
 }
 
-// use has it noted that a key is in use.
+// use records that a key is in use.
 func (k *Keys) use(e *entry, now time.Time) {
 	e.mu.Lock()
 	due := now.Sub(e.used) >= useTime
@@ -249,7 +248,7 @@ func (k *Keys) note(ctx context.Context) {
 		case id := <-k.uses:
 			one, cancel := context.WithTimeout(ctx, 2*time.Second)
 			if err := k.store.Use(one, id, time.Now()); err != nil {
-				k.log.Debug("it is not noted that an API key is in use", "key", credentialOf(id), "error", err)
+				k.log.Debug("the use of an API key could not be recorded", "key", credentialOf(id), "error", err)
 			}
 			cancel()
 		}

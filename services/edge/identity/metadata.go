@@ -13,17 +13,16 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 )
 
-// Issuer is an authorization server whose access tokens are taken, and what they
-// are good for.
+// Issuer is an authorization server whose access tokens are accepted, with the roles that they bring.
 type Issuer struct {
 	oauth.Issuer
-	// Resource is the URL of the MCP endpoint, as clients know it; by default the
+	// Resource is the URL of the MCP endpoint for clients; by default the
 	// first audience that is an http or https URL. All issuers have the same.
 	Resource string
-	// ScopeRoles are the roles that a scope of a token brings.
+	// ScopeRoles maps a token's scope to the roles that it brings.
 	ScopeRoles map[string][]string
-	// First are the scopes that a client is asked to begin with; empty for all of
-	// ScopeRoles. It is asked for others when a call needs them.
+	// First are the scopes that a client should request first; empty means all of ScopeRoles.
+	// The client requests others when a call needs them.
 	First []string
 }
 
@@ -34,8 +33,7 @@ func (i *Issuer) first() []string {
 	return i.scopes()
 }
 
-// scopes are all that mean something here. offline_access is between client and
-// issuer.
+// scopes returns all scopes that have a meaning here. offline_access concerns only client and issuer.
 func (i *Issuer) scopes() []string {
 	all := slices.Clone(i.First)
 	for s := range i.ScopeRoles {
@@ -67,32 +65,32 @@ func resourceOf(issuers []Issuer) string {
 	return issuers[0].resource()
 }
 
-// MetadataPath is where the metadata of the server as a resource is: there, and
-// with the path of the MCP endpoint behind it.
+// MetadataPath is the path of the resource metadata. It is also served with the path of the MCP endpoint
+// after it.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// metadata is the document of RFC 9728; nil without issuers.
+// metadata returns the document of RFC 9728; nil without issuers.
 func metadata(issuers []Issuer) ([]byte, error) {
 	if len(issuers) == 0 {
 		return nil, nil
 	}
 	resource := resourceOf(issuers)
 	if resource == "" {
-		return nil, fmt.Errorf("issuer %s: name the resource, the URL of the MCP endpoint as clients know it, since no audience is one", issuers[0].URL)
+		return nil, fmt.Errorf("issuer %s: no audience is a URL; set resource to the URL of the MCP endpoint for clients", issuers[0].URL)
 	}
 	var servers, scopes []string
 	proofs := true
 	for i := range issuers {
 		one := &issuers[i]
 		if r := one.resource(); r != "" && r != resource {
-			return nil, fmt.Errorf("issuers give tokens for %s and for %s; there is one resource, and the first audience names it", resource, r)
+			return nil, fmt.Errorf("issuers give tokens for two resources, %s and %s; only one is allowed: make the first audience, or resource, the same for all", resource, r)
 		}
 		servers, scopes = append(servers, one.URL), append(scopes, one.scopes()...)
 		proofs = proofs && one.RequireDPoP
 	}
 	for _, s := range scopes {
 		if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
-			return nil, fmt.Errorf("%q is no scope", s)
+			return nil, fmt.Errorf("%q is not a valid scope", s)
 		}
 	}
 	slices.Sort(scopes)
@@ -130,22 +128,22 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nextMetadata is the way on for a client that asks for metadata where none is served.
-const nextMetadata = "GET " + MetadataPath + " has the metadata, where this edge takes tokens of an authorization server"
+// nextMetadata tells a client where the metadata is, if it asks at a wrong path.
+const nextMetadata = "GET " + MetadataPath + " has the metadata, if this edge accepts tokens of an authorization server"
 
-// serves reports whether the metadata is at a path: the well-known one, or that
-// with the path of the resource behind it.
+// serves reports whether a path is one of the metadata: the well-known one, or that with the path of the
+// resource after it.
 func (s *state) serves(path string) bool {
 	rest, ok := strings.CutPrefix(path, MetadataPath)
 	u, err := url.Parse(resourceOf(s.Issuers))
 	return ok && err == nil && (rest == "" || rest == "/" || rest == strings.TrimSuffix(u.Path, "/"))
 }
 
-// OAuth reports whether access tokens are taken.
+// OAuth reports whether access tokens are accepted.
 func (a *Authenticator) OAuth() bool { return a.now.Load().metadata != nil }
 
-// StandIn has one authorization server in place of all. The scopes of those it stands in
-// for bring the same roles.
+// StandIn replaces all authorization servers by one. The scopes of the replaced servers bring the same
+// roles.
 func (s *Settings) StandIn(server oauth.Issuer) {
 	all := Issuer{Issuer: server, ScopeRoles: map[string][]string{}}
 	for _, i := range s.Issuers {
@@ -157,7 +155,7 @@ func (s *Settings) StandIn(server oauth.Issuer) {
 	s.Issuers = []Issuer{all}
 }
 
-// Scopes are all that mean something here, sorted.
+// Scopes returns all scopes that have a meaning here, sorted.
 func (s *Settings) Scopes() []string {
 	var all []string
 	for i := range s.Issuers {

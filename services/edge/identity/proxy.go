@@ -13,25 +13,25 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// ProxyFlags are the flags for a proxy in front that authenticates its users, and says
-// in headers who they are. The tags are read by kong.
+// ProxyFlags are the flags for a proxy in front of the edge that authenticates users and names them in
+// headers. The tags are read by kong.
 type ProxyFlags struct {
-	Header       string   `name:"auth-proxy-header" env:"BUSBAR_AUTH_PROXY_HEADER" placeholder:"NAME" help:"Header, such as X-Forwarded-User, in which a proxy in front says who calls. It counts from --auth-proxy-from alone, and is refused from anywhere else."`
-	TenantHeader string   `name:"auth-proxy-tenant-header" env:"BUSBAR_AUTH_PROXY_TENANT_HEADER" placeholder:"NAME" help:"Header in which the proxy says the caller's tenant."`
-	RolesHeader  string   `name:"auth-proxy-roles-header" env:"BUSBAR_AUTH_PROXY_ROLES_HEADER" placeholder:"NAME" help:"Header in which the proxy says the caller's roles, such as X-Forwarded-Groups, comma-separated."`
-	From         []string `name:"auth-proxy-from" env:"BUSBAR_AUTH_PROXY_FROM" placeholder:"NETWORK" help:"Networks of the proxies in front, such as 10.0.0.0/8. Their X-Forwarded-For says where a client is."`
+	Header       string   `name:"auth-proxy-header" env:"BUSBAR_AUTH_PROXY_HEADER" placeholder:"NAME" help:"Header in which a proxy names the caller, such as X-Forwarded-User. It is accepted only from --auth-proxy-from and refused from other addresses."`
+	TenantHeader string   `name:"auth-proxy-tenant-header" env:"BUSBAR_AUTH_PROXY_TENANT_HEADER" placeholder:"NAME" help:"Header in which the proxy names the caller's tenant."`
+	RolesHeader  string   `name:"auth-proxy-roles-header" env:"BUSBAR_AUTH_PROXY_ROLES_HEADER" placeholder:"NAME" help:"Header in which the proxy names the caller's roles, comma-separated, such as X-Forwarded-Groups."`
+	From         []string `name:"auth-proxy-from" env:"BUSBAR_AUTH_PROXY_FROM" placeholder:"NETWORK" help:"Networks of the proxies, such as 10.0.0.0/8. Their X-Forwarded-For names the client's address."`
 }
 
-// Proxy makes what the flags say; nil without any.
+// Proxy returns the configured proxy; nil without flags.
 func (f ProxyFlags) Proxy() (*Proxy, error) {
 	if f.Header == "" && f.TenantHeader == "" && f.RolesHeader == "" && len(f.From) == 0 {
 		return nil, nil
 	}
 	if len(f.From) == 0 {
-		return nil, errors.New("--auth-proxy-header counts from somewhere: name the networks of the proxies with --auth-proxy-from, such as 10.0.0.0/8")
+		return nil, errors.New("--auth-proxy-header needs the networks of the proxies; set --auth-proxy-from, such as 10.0.0.0/8")
 	}
 	if f.Header == "" && f.TenantHeader+f.RolesHeader != "" {
-		return nil, errors.New("--auth-proxy-tenant-header and --auth-proxy-roles-header go with --auth-proxy-header, which says who calls")
+		return nil, errors.New("--auth-proxy-tenant-header and --auth-proxy-roles-header need --auth-proxy-header, which names the caller")
 	}
 	p := &Proxy{user: http.CanonicalHeaderKey(f.Header), tenant: http.CanonicalHeaderKey(f.TenantHeader), roles: http.CanonicalHeaderKey(f.RolesHeader)}
 	for _, name := range []string{p.user, p.tenant, p.roles} {
@@ -39,7 +39,7 @@ func (f ProxyFlags) Proxy() (*Proxy, error) {
 			continue
 		}
 		if !plain(name) || slices.Contains(taken, name) || slices.Contains(p.headers, name) {
-			return nil, fmt.Errorf("--auth-proxy-header %s: choose a header of letters and hyphens that means nothing else, such as X-Forwarded-User", name)
+			return nil, fmt.Errorf("--auth-proxy-header %s: choose a header of letters and hyphens without another meaning, such as X-Forwarded-User", name)
 		}
 		p.headers = append(p.headers, name)
 	}
@@ -49,7 +49,7 @@ func (f ProxyFlags) Proxy() (*Proxy, error) {
 			network, err = netip.PrefixFrom(address, address.BitLen()), nil
 		}
 		if err != nil || network.Bits() == 0 {
-			return nil, fmt.Errorf("--auth-proxy-from %s: name an address, or a network that is not everybody's, such as 10.0.0.0/8", text)
+			return nil, fmt.Errorf("--auth-proxy-from %s: set an address, or a network that does not include every address, such as 10.0.0.0/8", text)
 		}
 		p.from = append(p.from, network.Masked())
 	}
@@ -62,23 +62,23 @@ func plain(name string) bool {
 	})
 }
 
-// taken are headers that mean something already.
+// taken lists headers that already have a meaning.
 var taken = []string{"Authorization", "Cookie", "Host", "Origin", "Forwarded", forwardedFor, "Content-Type", "Content-Length", "Connection", "Dpop"}
 
 const forwardedFor = "X-Forwarded-For"
 
-// maxRoles bounds the roles that a proxy names.
+// maxRoles is the largest number of roles from a proxy.
 const maxRoles = 100
 
-// Proxy is the Way of who is named by a proxy. The proxy takes these headers out of
-// what clients send, and proves nothing but its address.
+// Proxy is the Way of callers named by a proxy. The proxy must remove these headers from clients'
+// requests. Only its address proves that it is the proxy.
 type Proxy struct {
-	user, tenant, roles string // headers; empty for none
+	user, tenant, roles string // headers; empty if there is none
 	headers             []string
 	from                []netip.Prefix
 }
 
-// Names reports whether the proxy says who calls.
+// Names reports whether the proxy names the caller.
 func (p *Proxy) Names() bool { return p != nil && p.user != "" }
 
 // Shown implements Way.
@@ -89,7 +89,7 @@ func (p *Proxy) Shown(c *gateway.Credentials) bool {
 // Authenticate implements Way.
 func (p *Proxy) Authenticate(_ context.Context, c *gateway.Credentials) (gateway.Principal, error) {
 	if !p.is(c.Address) {
-		return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s is for the proxy of this edge, and this request comes from elsewhere", p.user)
+		return gateway.Principal{}, fault.New(fault.InvalidRequest, "only the proxy of this edge may send the header %s, but this request comes from another address", p.user)
 	}
 	who := gateway.Principal{Credential: "proxy"}
 	var roles string
@@ -98,33 +98,33 @@ func (p *Proxy) Authenticate(_ context.Context, c *gateway.Credentials) (gateway
 		if name == "" || len(values) == 0 {
 			continue
 		}
-		// A proxy that appends to what a client sends makes a second value, or a list.
+		// A proxy that appends to a client's header makes a second value, or a list.
 		if len(values) > 1 || name != p.roles && strings.Contains(values[0], ",") {
 			return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s has more than one value", name)
 		}
 		*to = strings.TrimSpace(values[0])
 		if *to != "" && name != p.roles && CheckName(*to) != nil {
-			return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s has no name in it", name)
+			return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s does not contain a valid name", name)
 		}
 	}
 	if who.Name == "" {
-		return gateway.Principal{}, fault.New(fault.Unauthenticated, "the proxy of this edge does not say who calls")
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "the proxy of this edge does not name the caller")
 	}
 	for role := range strings.SplitSeq(roles, ",") {
 		if role = strings.TrimSpace(role); role == "" {
 			continue
 		}
 		if len(who.Roles) == maxRoles || CheckName(role) != nil {
-			return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s has more than %d roles, or one that is no name", p.roles, maxRoles)
+			return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s has more than %d roles, or one that is not a valid name", p.roles, maxRoles)
 		}
 		who.Roles = append(who.Roles, role)
 	}
 	return who, nil
 }
 
-// Client is the address of a client: that of its connection, or what the proxies say in
-// X-Forwarded-For. There each adds the address that it saw, so the last one that is no
-// proxy's counts; whatever is before it, the client may have written.
+// Client returns the address of a client: that of its connection, or the one that proxies report in
+// X-Forwarded-For. There each proxy appends the address that it saw, so the last one that is not a proxy's
+// counts; the client may have written everything before it.
 func (p *Proxy) Client(c *gateway.Credentials) string {
 	at := c.Address
 	if !p.is(at) {

@@ -13,15 +13,15 @@ const (
 	dpop   = "dpop"
 )
 
-// shown is what the Authorization header has: scheme is empty for none, token for
-// none of a scheme that is known here.
+// shown is the content of the Authorization header. scheme is empty if there is none; token is empty if
+// the scheme is unknown.
 type shown struct{ scheme, token string }
 
-// maxHeader bounds the Authorization header, in bytes; a token is shorter.
+// maxHeader is the longest Authorization header, in bytes; a token is shorter.
 const maxHeader = 16 << 10
 
-// read reads what a request shows in the Authorization header, or over stdio. Two
-// at once are refused: which of them counts would be somebody's guess.
+// read reads the credentials in the Authorization header, or of stdio. It refuses two at once, because it
+// would be unclear which one counts.
 func read(c *gateway.Credentials) (shown, error) {
 	if c.Header == nil {
 		if c.Bearer == "" {

@@ -1,5 +1,5 @@
-// Package issuertest is an authorization server for tests, whose tokens may be
-// wrong in any way.
+// Package issuertest is an authorization server for tests; its tokens may be wrong in any way. Start at
+// New.
 package issuertest
 
 import (
@@ -27,21 +27,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Issuer is an authorization server on loopback. It publishes one key for each
-// algorithm, whose id is that of the algorithm with a number.
+// Issuer is an authorization server on loopback. It publishes one key for each algorithm; the key's id is
+// the algorithm with a number.
 type Issuer struct {
 	// URL is its identifier.
 	URL string
-	// Reads counts how often its keys were read, and Asked the introspections.
+	// Reads counts the reads of its keys, Asked the introspections.
 	Reads, Asked atomic.Int64
 
 	mu   sync.Mutex
 	keys map[string]*Key
-	// answer replaces what it answers; nil does not.
+	// answer replaces all answers, if not nil.
 	answer http.HandlerFunc
-	// Opaque are tokens that introspection knows, with what it says.
+	// opaque maps the tokens known to introspection to its answers.
 	opaque map[string]map[string]any
-	// grant answers at the token endpoint.
+	// grant returns the answer of the token endpoint.
 	grant func(form url.Values) map[string]any
 }
 
@@ -51,7 +51,7 @@ type Key struct {
 	Private crypto.Signer
 }
 
-// Secret is this server's at introspection, and ClientID its name.
+// Secret and ClientID are the edge's credentials for introspection.
 const (
 	ClientID = "busbar-edge"
 	Secret   = "canary-introspection-secret"
@@ -138,36 +138,35 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
 }
 
-// Grant has the token endpoint answer as f says; nil is a refusal.
+// Grant makes the token endpoint answer with the result of f; nil is a refusal.
 func (i *Issuer) Grant(f func(form url.Values) map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.grant = f
 }
 
-// Opaque makes an opaque token, of which introspection says something; nil takes
-// it back.
+// Opaque makes an opaque token with the given answer of introspection; nil removes it.
 func (i *Issuer) Opaque(token string, says map[string]any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.opaque[token] = says
 }
 
-// Answer replaces what it answers to any request, until it is called with nil.
+// Answer replaces all answers, until it is called with nil.
 func (i *Issuer) Answer(f http.HandlerFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.answer = f
 }
 
-// RSA keys take most of the time of a test that makes them, so all issuers of a process
-// have the same: whose key it is, tests ask of others.
+// All issuers of a process share their RSA keys, because making them takes most of a test's time. Tests
+// about the ownership of keys use other keys.
 var (
 	rs256 = sync.OnceValue(func() *Key { return NewKey("RS256", "RS256-1") })
 	ps256 = sync.OnceValue(func() *Key { return NewKey("PS256", "PS256-1") })
 )
 
-// NewKey makes a key that nobody publishes.
+// NewKey makes an unpublished key.
 func NewKey(alg, id string) *Key {
 	k := &Key{ID: id, Alg: alg}
 	var err error
@@ -196,22 +195,21 @@ func (i *Issuer) Publish(k *Key) *Key {
 	return k
 }
 
-// Remove takes a key back.
+// Remove withdraws a key.
 func (i *Issuer) Remove(id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.keys, id)
 }
 
-// Key is a published one.
+// Key returns a published key.
 func (i *Issuer) Key(id string) *Key {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.keys[id]
 }
 
-// Claims are those of a good token for an audience, with changes; nil leaves one
-// out.
+// Claims returns the claims of a good token for an audience, with changes; nil removes a claim.
 func (i *Issuer) Claims(audience string, changes map[string]any) map[string]any {
 	now := time.Now()
 	c := map[string]any{
@@ -223,12 +221,12 @@ func (i *Issuer) Claims(audience string, changes map[string]any) map[string]any 
 	return c
 }
 
-// Token is a good token for an audience with changes, signed by ES256-1.
+// Token returns a good token for an audience with changes, signed by ES256-1.
 func (i *Issuer) Token(audience string, changes map[string]any) string {
 	return i.Key("ES256-1").Token(nil, i.Claims(audience, changes))
 }
 
-// Token signs claims under a header with changes; nil leaves a member out.
+// Token signs claims under a header with changes; nil removes a member.
 func (k *Key) Token(header, claims map[string]any) string {
 	h := map[string]any{"alg": k.Alg, "typ": "at+jwt", "kid": k.ID}
 	maps.Copy(h, header)
@@ -250,7 +248,7 @@ func (k *Key) Sign(header, payload string) string {
 	return input + "." + Encode(string(k.signature(input)))
 }
 
-// Encode is base64url without padding.
+// Encode returns s in base64url without padding.
 func Encode(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
 func (k *Key) signature(input string) []byte {
@@ -278,7 +276,7 @@ func (k *Key) signature(input string) []byte {
 	return sig
 }
 
-// HMAC signs with the public key as if it were a secret, which is no secret at all.
+// HMAC signs with the public key as if it were a secret.
 func (k *Key) HMAC(claims map[string]any) string {
 	public, err := x509.MarshalPKIXPublicKey(k.Private.Public())
 	if err != nil {
@@ -290,8 +288,8 @@ func (k *Key) HMAC(claims map[string]any) string {
 	return input + "." + Encode(string(mac.Sum(nil)))
 }
 
-// Proof is a DPoP proof of a key for a request with a token, with changes of its
-// header and claims; nil leaves a member out.
+// Proof returns a DPoP proof of a key for a request with a token, with changes of its header and claims;
+// nil removes a member.
 func (k *Key) Proof(method, url, token string, header, changes map[string]any) string {
 	sum := sha256.Sum256([]byte(token))
 	h := map[string]any{"typ": "dpop+jwt", "alg": k.Alg, "kid": nil, "jwk": jose.JSONWebKey{Key: k.Private.Public()}}
@@ -302,7 +300,7 @@ func (k *Key) Proof(method, url, token string, header, changes map[string]any) s
 	return k.Token(h, c)
 }
 
-// Thumbprint is what a token says of the key that it is bound to.
+// Thumbprint returns the value by which a token names the key that it is bound to.
 func (k *Key) Thumbprint() string {
 	public := jose.JSONWebKey{Key: k.Private.Public()}
 	sum, err := public.Thumbprint(crypto.SHA256)
@@ -312,7 +310,7 @@ func (k *Key) Thumbprint() string {
 	return Encode(string(sum))
 }
 
-// Corrupt changes the last character of a token's signature that counts.
+// Corrupt changes the last significant character of a token's signature.
 func Corrupt(token string) string {
 	at := strings.LastIndexByte(token, '.') + 3
 	c := byte('A')

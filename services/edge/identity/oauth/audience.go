@@ -16,12 +16,12 @@ func newAudiences(names []string) audiences {
 	return a
 }
 
-// has reports whether a token's audience is this server: byte for byte, but for
-// the case of scheme and host, and an empty path, which is "/".
+// has reports whether a token's audience is this server: byte for byte, except for the case of scheme and
+// host, and an empty path, which equals "/".
 func (a audiences) has(claim string) bool { return slices.Contains(a, canonical(claim)) }
 
-// canonical folds what may be written in two ways, of http and https URLs: scheme
-// and host to small letters, an empty path to "/". Nothing else.
+// canonical folds only the parts of http and https URLs that may be written in two ways: scheme and host
+// to small letters, an empty path to "/".
 func canonical(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || !strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "http") {

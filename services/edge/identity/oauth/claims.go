@@ -13,8 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// claims are those that have a meaning of their own. Others are read where they
-// are configured.
+// claims are the claims with a fixed meaning. Others are read if they are configured.
 type claims struct {
 	Issuer    string         `json:"iss"`
 	Subject   string         `json:"sub"`
@@ -26,25 +25,25 @@ type claims struct {
 	Scp       jsontext.Value `json:"scp"`
 	Client    string         `json:"client_id"`
 	Party     string         `json:"azp"`
-	// Typ, Nonce and AtHash tell ID and refresh tokens from access tokens.
+	// Typ, Nonce and AtHash distinguish ID and refresh tokens from access tokens.
 	Typ    string         `json:"typ"`
 	Nonce  jsontext.Value `json:"nonce"`
 	AtHash jsontext.Value `json:"at_hash"`
-	// IDTyp and Gty are how Entra and Auth0 say that a token is a program's own.
+	// IDTyp and Gty mark a program's own token with Entra and Auth0.
 	IDTyp        string        `json:"idtyp"`
 	Gty          string        `json:"gty"`
 	Confirmation *confirmation `json:"cnf"`
 }
 
-// confirmation says which key a token is bound to (RFC 7800).
+// confirmation names the key that a token is bound to (RFC 7800).
 type confirmation struct {
 	Key         string `json:"jkt"`
 	Certificate string `json:"x5t#S256"`
 	bound       bool
 }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom. A binding of a kind that is not
-// known here still is one.
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. A binding of an unknown kind still counts as a
+// binding.
 func (c *confirmation) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type plain confirmation
 	if err := json.UnmarshalDecode(d, (*plain)(c)); err != nil {
@@ -70,7 +69,7 @@ func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// moment is a time of a claim. ok is false for one that no clock shows.
+// moment returns the time of a claim. ok is false for an impossible time.
 func moment(seconds float64) (_ time.Time, ok bool) {
 	if seconds < 0 || seconds > 1<<40 {
 		return time.Time{}, false
@@ -79,8 +78,8 @@ func moment(seconds float64) (_ time.Time, ok bool) {
 	return time.Unix(int64(whole), int64(part*1e9)), true
 }
 
-// check checks what all access tokens have to say, of a token whose signature is
-// good. Whether it has expired comes first: who has to renew is told so.
+// check checks the claims that all access tokens must have. The signature must already be verified. Expiry
+// comes first, so that a client learns that it must renew its token.
 func (c *claims) check(i *issuer, now time.Time) error {
 	if c.Expires == nil {
 		return bad("exp is missing")
@@ -88,7 +87,7 @@ func (c *claims) check(i *issuer, now time.Time) error {
 	expires, ok := moment(*c.Expires)
 	switch {
 	case !ok || expires.Sub(now) > longest+Leeway:
-		return bad("exp is further away than 30 days")
+		return bad("exp is more than 30 days away")
 	case !now.Before(expires.Add(Leeway)):
 		return errExpired
 	}
@@ -111,12 +110,12 @@ func (c *claims) check(i *issuer, now time.Time) error {
 		return bad("an ID token")
 	}
 	if k := c.Confirmation; k != nil && k.bound && k.Key == "" && k.Certificate == "" {
-		return bad("bound in a way that is not known here")
+		return bad("bound in an unknown way")
 	}
 	return nil
 }
 
-// read makes of the claims of a good token what they say here.
+// read converts the claims of a good token.
 func (i *issuer) read(c *claims, payload []byte) (*Token, error) {
 	t := &Token{Issuer: i.cfg.URL, Scopes: append(scopes(c.Scope), scopes(c.Scp)...), Expires: expiry(*c.Expires)}
 	if c.Confirmation != nil {
@@ -144,21 +143,20 @@ func expiry(seconds float64) time.Time {
 	return t.Add(Leeway)
 }
 
-// maxName bounds the name of a principal or tenant.
+// maxName is the longest name of a principal or tenant, in bytes.
 const maxName = 256
 
-// nameable reports whether a claim can be a name: it goes into records, and is
-// nobody's but its own.
+// nameable reports whether a claim can be a name. Names go into records and must be unambiguous.
 func nameable(s string) bool {
 	return s != "" && s != "anonymous" && len(s) <= maxName && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// maxScopes bounds the scopes, and the roles, of a token.
+// maxScopes is the largest number of scopes, and of roles, of a token.
 const maxScopes = 200
 
-// scopes reads a claim of scopes: words between spaces (RFC 8693), or an array as
-// some issuers have it.
+// scopes reads a claim of scopes: words separated by spaces (RFC 8693), or an array, which some issuers
+// use.
 func scopes(raw jsontext.Value) []string {
 	var t texts
 	if raw == nil || json.Unmarshal(raw, &t) != nil {
@@ -171,8 +169,7 @@ func scopes(raw jsontext.Value) []string {
 	return all[:min(len(all), maxScopes)]
 }
 
-// claim finds a claim by its name, or, where there is none of that name, by its
-// path: realm_access.roles.
+// claim finds a claim by its name, or, if there is none, by its path: realm_access.roles.
 func claim(payload []byte, name string) jsontext.Value {
 	var all map[string]jsontext.Value
 	if json.Unmarshal(payload, &all) != nil {

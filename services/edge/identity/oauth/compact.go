@@ -16,8 +16,8 @@ type compact struct {
 	payload []byte
 }
 
-// header has what is used of a header. Members that point to keys (jku, x5u,
-// x5c, jwk) are not read, but for the key of a proof.
+// header holds the used members of a header. Members that point to keys (jku, x5u, x5c, jwk) are not read,
+// except the key of a proof.
 type header struct {
 	Alg  string         `json:"alg"`
 	Typ  string         `json:"typ"`
@@ -27,8 +27,7 @@ type header struct {
 	JWK  jsontext.Value `json:"jwk"`
 }
 
-// split reads a JWS strictly; false for anything else, such as an opaque token or
-// an encrypted one.
+// split reads a JWS strictly; ok is false for anything else, such as an opaque or an encrypted token.
 func split(token string) (*compact, bool) {
 	one, rest, _ := strings.Cut(token, ".")
 	two, three, ok := strings.Cut(rest, ".")
@@ -47,7 +46,7 @@ func split(token string) (*compact, bool) {
 	return c, ok
 }
 
-// decode decodes base64url in its one form: Go's own decoder skips line breaks.
+// decode decodes base64url in its only valid form. Go's own decoder would skip line breaks.
 func decode(s string) ([]byte, bool) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, false

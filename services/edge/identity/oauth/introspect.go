@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// knownTime is how long an issuer's word on an opaque token is taken: one that
-	// it takes back is refused after it.
+	// knownTime is how long an issuer's answer about an opaque token is used. A revoked token
+	// is refused after that.
 	knownTime = 30 * time.Second
-	// refusedTime is how long it is not asked again about a token that is not good.
+	// refusedTime is how long the issuer is not asked again about a refused token.
 	refusedTime = 10 * time.Second
-	// maxAsking bounds the questions under way.
+	// maxAsking bounds the concurrent questions.
 	maxAsking = 64
 )
 
-// introspect asks the issuer about an opaque token. No answer is no.
+// introspect asks the issuer about an opaque token. Without an answer the token is refused.
 func (v *Verifier) introspect(ctx context.Context, digest [sha256.Size]byte, raw string) (*Token, error) {
 	i := v.opaque
 	if _, refused := v.refused.GetIfPresent(digest); refused {
@@ -33,13 +33,13 @@ func (v *Verifier) introspect(ctx context.Context, digest [sha256.Size]byte, raw
 	case i.asking <- struct{}{}:
 		defer func() { <-i.asking }()
 	default:
-		e := fault.New(fault.Overloaded, "too many tokens are being asked about; try again shortly")
+		e := fault.New(fault.Overloaded, "too many tokens are being checked with the issuer; try again shortly")
 		e.RetryAfter = time.Second
 		return nil, e
 	}
 	answer, err := i.ask(ctx, raw)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "the token's issuer cannot be asked about it; try again shortly").Because(err)
+		return nil, fault.New(fault.Unavailable, "the token's issuer cannot be reached to check it; try again shortly").Because(err)
 	}
 	token, err := i.accept(answer)
 	if err != nil {
@@ -82,8 +82,7 @@ func (i *issuer) ask(ctx context.Context, raw string) ([]byte, error) {
 	return i.source.do(r)
 }
 
-// accept reads the issuer's answer. What has no end is good until it is asked
-// about again.
+// accept reads the issuer's answer. A token without expiry is good until the next question.
 func (i *issuer) accept(answer []byte) (*Token, error) {
 	var c struct {
 		claims

@@ -15,52 +15,52 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Issuer is an authorization server whose tokens are taken.
+// Issuer is an authorization server whose tokens are accepted.
 type Issuer struct {
-	// URL is the issuer's identifier, as tokens have it in iss: byte for byte.
+	// URL is the issuer's identifier, byte for byte as in iss of its tokens.
 	URL string
-	// Audience are the names under which its tokens are for this server. The first
-	// is usually the URL of the MCP endpoint.
+	// Audience are the audiences that mean this server. The first is usually the URL of the
+	// MCP endpoint.
 	Audience []string
-	// Algorithms that it signs with; empty for all of Algorithms.
+	// Algorithms are those that it signs with; empty means all of Algorithms.
 	Algorithms []string
-	// Lenient takes tokens whose type is not at+jwt, as RFC 9068 asks, but JWT or
-	// nothing, as many servers have it.
+	// Lenient accepts tokens of type JWT or without a type, which many servers issue, instead
+	// of only at+jwt, which RFC 9068 demands.
 	Lenient bool
-	// Principal, Tenant and Roles name claims, or paths such as realm_access.roles.
-	// Principal is sub by default; without Tenant tokens have none, and without
-	// Roles the policy alone gives roles.
+	// Principal, Tenant and Roles name claims, or paths such as realm_access.roles. The
+	// default of Principal is sub. Without Tenant, tokens have no tenant; without Roles, only
+	// the policy gives roles.
 	Principal, Tenant, Roles string
-	// JWKS is where its keys are; empty: where its metadata says.
+	// JWKS is the URL of its keys; empty means the one in its metadata.
 	JWKS string
-	// Introspection is how it is asked about opaque tokens; nil: they are refused.
+	// Introspection configures the check of opaque tokens; nil means that they are refused.
 	Introspection *Introspection
 	// RequireDPoP refuses tokens that are not bound to a key of their client.
 	RequireDPoP bool
 }
 
-// Introspection says how an issuer is asked about opaque tokens (RFC 7662).
+// Introspection configures the check of opaque tokens at the issuer (RFC 7662).
 type Introspection struct {
-	// URL of the endpoint; empty: where the metadata says.
+	// URL of the endpoint; empty means the one in the metadata.
 	URL string
-	// ClientID and Secret are those of this server at the issuer.
+	// ClientID and Secret are this server's credentials at the issuer.
 	ClientID, Secret string
 }
 
-// Algorithms are all that a token may be signed with.
+// Algorithms are the allowed signature algorithms of tokens.
 var Algorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
 
-// issuer is an Issuer at work.
+// issuer is an Issuer in use.
 type issuer struct {
 	cfg      Issuer
 	audience audiences
 	source   *source
 	keys     *keySet
-	// asking has a place for each question under way.
+	// asking has a slot for each concurrent question.
 	asking chan struct{}
 }
 
-// Check says what is wrong with a configuration.
+// Check returns an error if the configuration is not valid.
 func (cfg Issuer) Check() error {
 	urls := []string{cfg.URL}
 	if cfg.JWKS != "" {
@@ -80,11 +80,11 @@ func (cfg Issuer) Check() error {
 		}
 	}
 	if len(cfg.Audience) == 0 || slices.Contains(cfg.Audience, "") {
-		return fmt.Errorf("issuer %s has no audience: name the URL of the MCP endpoint, so that tokens for other servers are refused", cfg.URL)
+		return fmt.Errorf("issuer %s has no audience; set it to the URL of the MCP endpoint, so that tokens for other servers are refused", cfg.URL)
 	}
 	for _, a := range cfg.Algorithms {
 		if !slices.Contains(Algorithms, a) {
-			return fmt.Errorf("issuer %s: algorithm %q is not one of %s", cfg.URL, a, strings.Join(Algorithms, ", "))
+			return fmt.Errorf("issuer %s: algorithm %q is not supported; use one of %s", cfg.URL, a, strings.Join(Algorithms, ", "))
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func newIssuer(cfg Issuer) *issuer {
 	return i
 }
 
-// inherit takes over the keys of an issuer as it was configured before.
+// inherit takes over the keys of the issuer from its previous configuration.
 func (i *issuer) inherit(before *issuer) {
 	if before == nil || before.cfg.JWKS != i.cfg.JWKS {
 		return
@@ -114,8 +114,7 @@ func (i *issuer) inherit(before *issuer) {
 	i.source, i.keys = before.source, before.keys
 }
 
-// checkURL refuses where no keys may come from: they travel encrypted, but on
-// this machine.
+// checkURL refuses a URL from which keys would travel unencrypted, except on this machine.
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	switch {
@@ -124,7 +123,7 @@ func checkURL(s string) error {
 	case u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()):
 		return nil
 	}
-	return errors.New("it must be https; plain http is for this machine alone")
+	return errors.New("it must be https; plain http is allowed only on this machine")
 }
 
 func loopback(host string) bool {
@@ -132,11 +131,11 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// acceptHeader checks what a token says of itself before any key is looked for.
+// acceptHeader checks a token's header before any key is looked up.
 func (i *issuer) acceptHeader(h *header) error {
 	switch {
 	case !slices.Contains(i.cfg.Algorithms, h.Alg):
-		return bad("algorithm is not one of this issuer")
+		return bad("algorithm is not one of this issuer's")
 	case h.Crit != nil:
 		return bad("crit is not supported")
 	case h.Kid == "":
@@ -151,12 +150,12 @@ func (i *issuer) acceptHeader(h *header) error {
 		if i.cfg.Lenient {
 			return nil
 		}
-		return bad("type is not at+jwt; if the issuer has no such tokens, configure it with typ: lenient")
+		return bad("type is not at+jwt; if the issuer does not issue that type, configure it with typ: lenient")
 	}
-	return bad("not an access token by its type")
+	return bad("its type is not that of an access token")
 }
 
-// signer finds the key that a token is signed by. The error is a *fault.Error.
+// signer finds the key that signed a token. The error is a *fault.Error.
 func (i *issuer) signer(ctx context.Context, c *compact) (*key, error) {
 	keys, err := i.keys.find(ctx, c.header.Kid)
 	if err != nil {
@@ -170,8 +169,7 @@ func (i *issuer) signer(ctx context.Context, c *compact) (*key, error) {
 	return nil, bad("signature is not the issuer's")
 }
 
-// signed reports whether the algorithm and the signature of a JWS are those of a
-// key.
+// signed reports whether a key made the signature of a JWS, with the key's algorithm.
 func signed(c *compact, public any) bool {
 	jws, err := jose.ParseSignedCompact(c.whole, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.header.Alg)})
 	if err != nil {
@@ -184,7 +182,7 @@ func signed(c *compact, public any) bool {
 // minRSA is the smallest modulus of an RSA key, in bits.
 const minRSA = 2048
 
-// suits reports whether a key is of the kind that an algorithm takes.
+// suits reports whether a key has the type that an algorithm needs.
 func suits(alg string, public any) bool {
 	switch p := public.(type) {
 	case *rsa.PublicKey:

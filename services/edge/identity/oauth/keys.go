@@ -17,7 +17,7 @@ import (
 // key is a key of an issuer.
 type key struct {
 	public any
-	// alg is the only algorithm it is for; empty for any that suits.
+	// alg is its only algorithm; empty means any that suits.
 	alg        string
 	thumbprint string
 }
@@ -28,11 +28,10 @@ func contains(keys []*key, one *key) bool {
 	return slices.ContainsFunc(keys, func(k *key) bool { return k.thumbprint == one.thumbprint && k.alg == one.alg })
 }
 
-// maxKeys bounds the keys of an issuer.
+// maxKeys is the largest number of keys of an issuer.
 const maxKeys = 100
 
-// parseKeys reads a JWK Set (RFC 7517). Keys of kinds that are not used here are
-// left out.
+// parseKeys reads a JWK Set (RFC 7517). It skips keys of other kinds.
 func parseKeys(raw []byte) (map[string][]*key, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
@@ -63,32 +62,31 @@ func parseKeys(raw []byte) (map[string][]*key, error) {
 
 // Times of the keys of an issuer.
 const (
-	// freshTime is how long they are used before they are read again: what an issuer
-	// takes back is refused after it.
+	// freshTime is how long they are used before they are read again. A withdrawn key is
+	// refused after that.
 	freshTime = 5 * time.Minute
 	// staleTime is how much longer they are used while the issuer does not answer.
 	staleTime = time.Hour
-	// readPause is the least time from one read to the next, whatever is asked for,
-	// and retryPause while there are no keys at all. Nobody waits for it: until the
-	// next read a key that the last one did not bring is refused.
+	// readPause is the least time between two reads, whatever is requested, and retryPause the
+	// same while there are no keys at all. No request waits for it: until the next read, a
+	// key that the last one did not return is refused.
 	readPause  = 10 * time.Second
 	retryPause = 2 * time.Second
-	// readTime bounds a read.
+	// readTime is the time limit of a read.
 	readTime = 3 * time.Second
 	// maxWaiting bounds the requests that wait for a read.
 	maxWaiting = 256
 )
 
-// ring is the keys of an issuer as they were read once.
+// ring is the keys of an issuer from one read.
 type ring struct {
 	keys map[string][]*key
-	// began is when the read began: keys that are made later are not in it.
+	// began is the start of the read; later keys are not in it.
 	began time.Time
 }
 
-// keySet is the keys of an issuer. They are read when a token first needs them, and
-// again when they are old or a token names an unknown one: once for all requests that
-// wait, and at most every 10 s.
+// keySet is the keys of an issuer. They are read when a token first needs them, and again when they are
+// old or a token names an unknown one: once for all waiting requests, and at most every 10 s.
 type keySet struct {
 	read func(context.Context) (map[string][]*key, error)
 	now  atomic.Pointer[ring]
@@ -98,12 +96,12 @@ type keySet struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// reading is closed when the read that is under way ends; nil for none.
+	// reading is closed when the current read ends; nil if there is none.
 	reading chan struct{}
-	// pause is when the next read may begin at the earliest.
+	// pause is the earliest time of the next read.
 	pause   time.Time
 	waiting int
-	// failed says that the last read did.
+	// failed is set if the last read failed.
 	failed bool
 }
 
@@ -121,8 +119,8 @@ func (s *keySet) close() {
 	s.running.Wait()
 }
 
-// errNoKeys says that nothing is known of the token, not even that it is bad.
-var errNoKeys = fault.New(fault.Unavailable, "the keys of the token's issuer cannot be had; try again shortly")
+// errNoKeys says that it is unknown whether the token is good or bad.
+var errNoKeys = fault.New(fault.Unavailable, "the keys of the token's issuer cannot be read; try again shortly")
 
 func retryLater(after time.Duration) error {
 	e := *errNoKeys
@@ -130,7 +128,7 @@ func retryLater(after time.Duration) error {
 	return &e
 }
 
-// usable are the keys that may be used; nil for none.
+// usable returns the keys that may be used; nil if there are none.
 func (s *keySet) usable() *ring {
 	if r := s.now.Load(); r != nil && time.Since(r.began) < freshTime+staleTime {
 		return r
@@ -138,9 +136,9 @@ func (s *keySet) usable() *ring {
 	return nil
 }
 
-// find returns the keys of an id, after a read of the issuer if they are not known and
-// one may begin. The error is a *fault.Error: Unauthenticated if the issuer has no such
-// key, Unavailable if it did not say.
+// find returns the keys with an id. If they are unknown it reads the issuer's keys, if a read may begin.
+// The error is a *fault.Error: Unauthenticated if the issuer has no such key, Unavailable if it did not
+// answer.
 func (s *keySet) find(ctx context.Context, kid string) ([]*key, error) {
 	have := s.usable()
 	if have != nil && have.keys[kid] != nil {
@@ -178,14 +176,14 @@ func (s *keySet) find(ctx context.Context, kid string) ([]*key, error) {
 
 var errNotTheirs = bad("key is not the issuer's")
 
-// ended is a read that has ended.
+// ended is a finished read.
 var ended = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// refresh reads the keys again; nobody waits for it.
+// refresh reads the keys again without waiting.
 func (s *keySet) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +192,8 @@ func (s *keySet) refresh() {
 	}
 }
 
-// wait returns what is closed when a read ends, the one that is under way or a new
-// one. A caller that gets a channel gives its place back after it.
+// wait returns a channel that is closed when a read ends, the current one or a new one. A caller that gets
+// a channel releases its slot afterwards.
 func (s *keySet) wait(have *ring) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +215,7 @@ func (s *keySet) wait(have *ring) (<-chan struct{}, error) {
 	return s.begin(), nil
 }
 
-// begin begins a read unless one is under way, and returns what its end closes.
+// begin starts a read, unless one is running, and returns the channel that its end closes.
 func (s *keySet) begin() <-chan struct{} {
 	if s.reading == nil && s.ctx.Err() == nil {
 		s.reading = make(chan struct{})

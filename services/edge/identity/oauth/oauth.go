@@ -1,13 +1,11 @@
-// Package oauth tells whose an access token is: OAuth 2.1 as a resource server
-// has to know it. A token is a JWT of a configured issuer (RFC 9068, RFC 8725)
-// whose audience is this server (RFC 8707), or one that the issuer is asked about
-// (RFC 7662). What is bound to a key of its client is taken from that client only
-// (RFC 9449, RFC 8705).
+// Package oauth finds the owner of an access token, as an OAuth 2.1 resource server must. A token is a JWT
+// of a configured issuer (RFC 9068, RFC 8725) whose audience is this server (RFC 8707), or an opaque one
+// that the issuer is asked about (RFC 7662). A token bound to a key of its client is accepted only from
+// that client (RFC 9449, RFC 8705).
 //
-// Nothing in a token is believed before its signature: the header's kid finds a
-// key among those of the issuer, and is nothing else. No key, no token: while an
-// issuer's keys cannot be had, its tokens are neither good nor bad, but
-// unavailable.
+// Nothing in a token is trusted before its signature is verified; the header's kid only selects a key of
+// the issuer. While an issuer's keys cannot be read, its tokens are neither good nor bad, but unavailable.
+// Start at Verifier.Verify.
 package oauth
 
 import (
@@ -28,46 +26,46 @@ import (
 const (
 	// Leeway is how far clocks of issuers and edges may differ.
 	Leeway = 30 * time.Second
-	// MaxToken bounds a token, in bytes.
+	// MaxToken is the longest token, in bytes.
 	MaxToken = 8 << 10
-	// longest is how far away a token's end may be. What lasts longer is no access
+	// longest is the longest lifetime of a token. One that lives longer is not an access
 	// token.
 	longest = 30 * 24 * time.Hour
-	// remembered is how many verified tokens are remembered until they expire.
+	// remembered is how many verified tokens are kept until they expire.
 	remembered = 20_000
 )
 
-// Request is what a client shows, and the request that it shows it with.
+// Request is a client's request with its credentials.
 type Request struct {
 	Token string
-	// Proofs are the values of the header DPoP; Proven says that the token came with
-	// the scheme DPoP rather than Bearer.
+	// Proofs are the values of the header DPoP. Proven is set if the token came with the
+	// scheme DPoP instead of Bearer.
 	Proofs []string
 	Proven bool
-	// Again says that the request was let in before, and is looked at again: its
-	// proof is old by now, and known.
+	// Again is set if the request was accepted before and is checked again: then its proof is
+	// already used and may be old.
 	Again bool
 	// Method, Host, Path and Secure are of the HTTP request.
 	Method, Host, Path string
 	Secure             bool
-	// Certificate is the client's, verified; nil for none.
+	// Certificate is the client's verified certificate; nil if there is none.
 	Certificate *x509.Certificate
 }
 
-// Token is what a good token says.
+// Token is the content of a good token.
 type Token struct {
 	Issuer, Principal, Tenant string
 	Scopes, Roles             []string
-	// Program says that the token is a client's own, not of a person.
+	// Program is set if the token is a client's own, not a person's.
 	Program bool
-	// Expires is when it is good no more, Leeway included.
+	// Expires is the end of its validity, including Leeway.
 	Expires time.Time
 
 	confirmed confirmation
 }
 
-// Problem is what is wrong, as RFC 6750 and RFC 9449 call it. It is the cause of
-// a fault, whose message says nothing of it to the client.
+// Problem says what is wrong, in the terms of RFC 6750 and RFC 9449. It is the cause of a fault, whose
+// message does not reveal it to the client.
 type Problem struct {
 	// Code is invalid_token, invalid_dpop_proof or invalid_request.
 	Code string
@@ -78,30 +76,28 @@ type Problem struct {
 func (p *Problem) Error() string { return p.why }
 
 func bad(why string) error {
-	return fault.New(fault.Unauthenticated, "the access token is not good for this server").Because(&Problem{"invalid_token", why})
+	return fault.New(fault.Unauthenticated, "the access token is not valid for this server").Because(&Problem{"invalid_token", why})
 }
 
 func badProof(why string) error {
-	return fault.New(fault.Unauthenticated, "the DPoP proof does not fit the request").Because(&Problem{"invalid_dpop_proof", why})
+	return fault.New(fault.Unauthenticated, "the DPoP proof does not match the request").Because(&Problem{"invalid_dpop_proof", why})
 }
 
 var errExpired = fault.New(fault.Unauthenticated, "the access token has expired").Because(&Problem{"invalid_token", "expired"})
 
-// Verifier verifies the tokens of some issuers. Close it when no request uses it
-// any more.
+// Verifier verifies the tokens of some issuers. Close it after the last request that uses it.
 type Verifier struct {
 	issuers map[string]*issuer
-	// opaque is the issuer that is asked about tokens which are no JWT; nil for
-	// none.
+	// opaque is the issuer that is asked about opaque tokens; nil if there
+	// is none.
 	opaque *issuer
 	proofs *proofs
 	good   *otter.Cache[[sha256.Size]byte, *verified]
-	// refused are the opaque tokens that the issuer said no to.
+	// refused holds the opaque tokens that the issuer refused.
 	refused *otter.Cache[[sha256.Size]byte, bool]
 }
 
-// verified is a token with the key that it was verified by: it is good for as
-// long as its issuer has that key.
+// verified is a token with the key that verified it. It stays good for as long as its issuer has that key.
 type verified struct {
 	token   *Token
 	issuer  *issuer
@@ -110,9 +106,8 @@ type verified struct {
 	expires time.Time
 }
 
-// New makes a verifier. Of before, which may be nil, it takes over the keys of the
-// issuers that have not changed, and the proofs that were used; before is closed
-// by CloseReplaced, once nobody asks it any more.
+// New returns a verifier. From before, which may be nil, it takes over the keys of unchanged issuers and
+// the used proofs. Close before with CloseReplaced after its last use.
 func New(issuers []Issuer, before *Verifier) (*Verifier, error) {
 	if err := Check(issuers); err != nil {
 		return nil, err
@@ -140,7 +135,7 @@ func New(issuers []Issuer, before *Verifier) (*Verifier, error) {
 	return v, nil
 }
 
-// Check says what is wrong with issuers.
+// Check returns an error if the issuers are not valid.
 func Check(issuers []Issuer) error {
 	known := map[string]bool{}
 	opaque := 0
@@ -158,15 +153,15 @@ func Check(issuers []Issuer) error {
 		}
 	}
 	if opaque > 1 {
-		return errors.New("only one issuer can be asked about opaque tokens: they do not say whose they are")
+		return errors.New("only one issuer can have introspection, because an opaque token does not name its issuer")
 	}
 	return nil
 }
 
-// Close ends what reads keys.
+// Close stops reading keys.
 func (v *Verifier) Close() { v.closeBut(nil) }
 
-// CloseReplaced is Close for a verifier that another has taken over from.
+// CloseReplaced is Close for a verifier whose keys another has taken over.
 func (v *Verifier) CloseReplaced(by *Verifier) { v.closeBut(by) }
 
 func (v *Verifier) closeBut(kept *Verifier) {
@@ -179,9 +174,8 @@ func (v *Verifier) closeBut(kept *Verifier) {
 	v.refused.StopAllGoroutines()
 }
 
-// Verify says whose the token of a request is. The error is a *fault.Error:
-// Unauthenticated with a *Problem as its cause, Unavailable while the issuer's
-// keys cannot be had, or RateLimited.
+// Verify returns the content of a request's token. The error is a *fault.Error: Unauthenticated with a
+// *Problem as its cause, Unavailable while the issuer's keys cannot be read, or RateLimited.
 func (v *Verifier) Verify(ctx context.Context, r Request) (*Token, error) {
 	token, err := v.token(ctx, r.Token)
 	if err != nil {
@@ -199,7 +193,7 @@ func (v *Verifier) token(ctx context.Context, raw string) (*Token, error) {
 		if known.by == nil {
 			return known.token, nil
 		}
-		// An issuer that takes a key back takes its tokens back.
+		// If an issuer withdraws a key, the key's tokens are revoked.
 		if now, err := known.issuer.keys.find(ctx, known.kid); err == nil && contains(now, known.by) {
 			return known.token, nil
 		}
@@ -219,7 +213,7 @@ func (v *Verifier) token(ctx context.Context, raw string) (*Token, error) {
 	return found.token, nil
 }
 
-// verify checks a JWT that has not been seen before.
+// verify checks a JWT that is not known yet.
 func (v *Verifier) verify(ctx context.Context, parts *compact) (*verified, error) {
 	var c claims
 	if err := json.Unmarshal(parts.payload, &c); err != nil {

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// proofTime is how old a proof may be, or how far ahead its maker's clock.
+	// proofTime is how old a proof may be, or how far ahead its client's clock.
 	proofTime = 5 * time.Minute
-	// maxProofs bounds the proofs that are remembered so that none is used twice, and
-	// maxProofsOfKey those of one key.
+	// maxProofs is how many proofs are remembered so that none is used twice, and
+	// maxProofsOfKey how many of one key.
 	maxProofs      = 200_000
 	maxProofsOfKey = 50_000
-	// maxProof bounds a proof, in bytes.
+	// maxProof is the longest proof, in bytes.
 	maxProof = 4 << 10
 )
 
-// confirm checks that who shows a token is who it was given to.
+// confirm checks that the client that sends a token is the one it was issued to.
 func (v *Verifier) confirm(t *Token, r *Request) error {
 	c := &t.confirmed
 	if c.Certificate != "" {
 		if r.Certificate == nil {
-			return bad("bound to a certificate, and none was shown")
+			return bad("bound to a certificate, but the client sent none")
 		}
 		sum := sha256.Sum256(r.Certificate.Raw)
 		if !same(c.Certificate, base64url(sum[:])) {
@@ -41,11 +41,11 @@ func (v *Verifier) confirm(t *Token, r *Request) error {
 	required := v.issuers[t.Issuer] != nil && v.issuers[t.Issuer].cfg.RequireDPoP
 	switch {
 	case c.Key != "" && !r.Proven:
-		return bad("bound to a key, and shown as Bearer")
+		return bad("bound to a key, but sent as Bearer")
 	case c.Key == "" && r.Proven:
-		return bad("bound to no key, and shown as DPoP")
+		return bad("not bound to a key, but sent as DPoP")
 	case c.Key == "" && required:
-		return bad("not bound to a key, as this issuer's have to be")
+		return bad("not bound to a key, which this issuer's tokens must be")
 	case c.Key != "":
 		return v.prove(c.Key, r)
 	}
@@ -61,11 +61,11 @@ func (v *Verifier) prove(thumbprint string, r *Request) error {
 	}
 	parts, ok := split(r.Proofs[0])
 	if !ok || !strings.EqualFold(parts.header.Typ, "dpop+jwt") || parts.header.Crit != nil || !slices.Contains(Algorithms, parts.header.Alg) {
-		return badProof("not a proof by its header")
+		return badProof("its header is not that of a proof")
 	}
 	var k jose.JSONWebKey
 	if parts.header.JWK == nil || k.UnmarshalJSON(parts.header.JWK) != nil || !k.Valid() || !k.IsPublic() || !suits(parts.header.Alg, k.Key) {
-		return badProof("no public key for its algorithm")
+		return badProof("it has no public key for its algorithm")
 	}
 	if sum, err := k.Thumbprint(sha); err != nil || !same(thumbprint, base64url(sum)) {
 		return badProof("the key is not the token's")
@@ -98,8 +98,8 @@ func (v *Verifier) prove(thumbprint string, r *Request) error {
 	return v.proofs.use(thumbprint, p.ID, now)
 }
 
-// at reports whether the request was made to a URL, whose query and fragment do
-// not count. Behind a proxy that decrypts, requests come in plain.
+// at reports whether the request was made to a URL, ignoring its query and fragment. Behind a proxy that
+// decrypts TLS, requests arrive as plain http.
 func (r *Request) at(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.User != nil {
@@ -117,14 +117,13 @@ func (r *Request) at(s string) bool {
 	return host(u.Host) == host(r.Host) && path == r.Path
 }
 
-// proofs are those that were used, for as long as they could be used again: twice
-// proofTime.
+// proofs are the used proofs. They are kept for as long as they could be used again: twice proofTime.
 type proofs struct {
 	mu sync.Mutex
-	// known are their digests, and of counts those of a key.
+	// known holds their digests; of counts the proofs of each key.
 	known map[[sha256.Size]byte]bool
 	of    map[string]int
-	// order has them as they came.
+	// order holds them in order of arrival.
 	order []used
 }
 
@@ -138,7 +137,7 @@ func newProofs() *proofs {
 	return &proofs{known: map[[sha256.Size]byte]bool{}, of: map[string]int{}}
 }
 
-// use takes a proof, once.
+// use accepts a proof only once.
 func (p *proofs) use(thumbprint, id string, now time.Time) error {
 	digest := sha256.Sum256([]byte(thumbprint + " " + id))
 	p.mu.Lock()
@@ -155,7 +154,7 @@ func (p *proofs) use(thumbprint, id string, now time.Time) error {
 		return badProof("used before")
 	}
 	if len(p.order) >= maxProofs || p.of[thumbprint] >= maxProofsOfKey {
-		e := fault.New(fault.RateLimited, "too many requests with proofs within ten minutes; try again later")
+		e := fault.New(fault.RateLimited, "too many requests with DPoP proofs in ten minutes; try again later")
 		e.RetryAfter = proofTime
 		return e
 	}

@@ -21,13 +21,13 @@ import (
 const sha = crypto.SHA256
 
 const (
-	// maxDocument bounds what an issuer answers, in bytes.
+	// maxDocument is the largest answer of an issuer, in bytes.
 	maxDocument = 256 << 10
 	// metadataTime is how long its metadata is used before it is read again.
 	metadataTime = time.Hour
 )
 
-// source is where an issuer says what it has.
+// source reads the documents of an issuer.
 type source struct {
 	issuer, jwks string
 
@@ -36,7 +36,7 @@ type source struct {
 	read time.Time
 }
 
-// metadata is what is used of RFC 8414.
+// metadata is the used part of RFC 8414 metadata.
 type metadata struct {
 	Issuer        string `json:"issuer"`
 	JWKS          string `json:"jwks_uri"`
@@ -72,7 +72,7 @@ func (s *source) forget() {
 	s.meta = nil
 }
 
-// metadata finds the issuer's metadata where RFC 8414 has it, or OpenID Connect.
+// metadata finds the issuer's metadata at the place of RFC 8414 or of OpenID Connect.
 func (s *source) metadata(ctx context.Context) (*metadata, error) {
 	s.mu.Lock()
 	meta, fresh := s.meta, time.Since(s.read) < metadataTime
@@ -90,7 +90,7 @@ func (s *source) metadata(ctx context.Context) (*metadata, error) {
 		switch {
 		case err != nil:
 		case meta.Issuer != s.issuer:
-			err = fmt.Errorf("%s is of another issuer", at)
+			err = fmt.Errorf("%s belongs to another issuer", at)
 		default:
 			err = checkURL(meta.JWKS)
 		}
@@ -105,8 +105,7 @@ func (s *source) metadata(ctx context.Context) (*metadata, error) {
 	return nil, fmt.Errorf("metadata of %s: %w", s.issuer, errs)
 }
 
-// wellKnown are the places of an issuer's metadata, in the order that the
-// specification of MCP has.
+// wellKnown returns the possible URLs of an issuer's metadata, in the order of the MCP specification.
 func wellKnown(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -120,8 +119,7 @@ func wellKnown(issuer string) []string {
 	return all
 }
 
-// get reads a document of the issuer: in 3 s, up to 256 KiB, and from no other
-// host than asked.
+// get reads a document of the issuer: in 3 s, up to 256 KiB, and only from the requested host.
 func (s *source) get(ctx context.Context, at string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -140,17 +138,17 @@ func (s *source) do(r *http.Request) ([]byte, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", r.URL.Host, resp.Status)
+		return nil, fmt.Errorf("%s answered %s", r.URL.Host, resp.Status)
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(raw) > maxDocument {
-		err = fmt.Errorf("%s answers more than %d bytes", r.URL.Host, maxDocument)
+		err = fmt.Errorf("the answer of %s is larger than %d bytes", r.URL.Host, maxDocument)
 	}
 	return raw, err
 }
 
-// client is the one that may make a request: hosts that were configured may be
-// inside, hosts that only a document names are outside.
+// client returns the HTTP client for a request. A configured host may be inside the network; a host that
+// only a document names must be outside.
 func (s *source) client(r *http.Request) *http.Client {
 	for _, configured := range []string{s.issuer, s.jwks} {
 		if u, err := url.Parse(configured); err == nil && strings.EqualFold(u.Host, r.URL.Host) {
@@ -158,7 +156,7 @@ func (s *source) client(r *http.Request) *http.Client {
 		}
 	}
 	if through, err := http.ProxyFromEnvironment(r); err != nil || through != nil {
-		return anywhere // the proxy is inside, and decides
+		return anywhere // the proxy is inside the network, and decides
 	}
 	return outside
 }
@@ -185,7 +183,7 @@ func newClient(control func(network, address string, c syscall.RawConn) error) *
 	}
 }
 
-// public refuses addresses that only this network or machine reaches.
+// public refuses addresses that only this network or machine can reach.
 func public(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -193,10 +191,10 @@ func public(_, address string, _ syscall.RawConn) error {
 	}
 	ip := to.Addr().Unmap()
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() || shared.Contains(ip) {
-		return errors.New("an address inside, which only a configured host may have")
+		return errors.New("it is a private address, which is allowed only for configured hosts")
 	}
 	return nil
 }
 
-// shared are the addresses of carriers' networks (RFC 6598).
+// shared is the address range of carriers' networks (RFC 6598).
 var shared = netip.MustParsePrefix("100.64.0.0/10")
