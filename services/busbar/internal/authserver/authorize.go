@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// loginTime is how long a login page may be answered.
+// loginTime is how long a login page stays valid.
 const loginTime = 10 * time.Minute
 
-// login is what a client asks for, once it is known to be in order. The login page
-// carries it, sealed, so that pages nobody answers cost no memory.
+// login is a client's checked request. The login page carries it, sealed, so that unanswered pages cost no
+// memory.
 type login struct {
 	ClientID, Name, Redirect, State, Challenge string
 	Scopes                                     []string
@@ -20,9 +20,9 @@ type login struct {
 	Expires                                    int64
 }
 
-// authorize shows the login page for a request that is in order. What is not is shown
-// to the person, unless the client is on this machine: who may register any redirect
-// URI is not to have anybody sent there without a click (RFC 9700, section 4.11.2).
+// authorize shows the login page for a valid request. Errors are shown to the person, unless the client is
+// on this machine: anybody may register any redirect URI, and must not be able to send people there
+// without a click (RFC 9700, section 4.11.2).
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q, f := single(r.URL.Query())
 	if f != nil {
@@ -32,7 +32,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	id, redirect := q.Get("client_id"), q.Get("redirect_uri")
 	c, f := s.client(r, id)
 	if f == nil && (redirect == "" || !c.redirects(redirect)) {
-		f = fail("invalid_request", "redirect_uri is not one of the client's: it has to be the same text, but for the port on loopback")
+		f = fail("invalid_request", "redirect_uri is not one of the client's; it must be the same text, except for the port on loopback")
 	}
 	if f != nil {
 		s.wrong(w, http.StatusBadRequest, f)
@@ -51,25 +51,25 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, &l)
 }
 
-// asked checks what a client asks for, and returns the scopes.
+// asked checks a client's request, and returns the scopes.
 func (s *Server) asked(q url.Values) ([]string, *failure) {
 	switch {
 	case q.Get("response_type") != "code":
-		return nil, fail("unsupported_response_type", "response_type is code")
+		return nil, fail("unsupported_response_type", "response_type must be code")
 	case q.Has("response_mode") && q.Get("response_mode") != "query":
-		return nil, fail("invalid_request", "response_mode is query")
+		return nil, fail("invalid_request", "response_mode must be query")
 	case q.Has("request"):
 		return nil, fail("request_not_supported", "")
 	case q.Has("request_uri"):
 		return nil, fail("request_uri_not_supported", "")
 	case q.Get("prompt") == "none":
-		return nil, fail("login_required", "somebody has to log in")
+		return nil, fail("login_required", "the user must log in")
 	case q.Get("code_challenge") == "":
 		return nil, fail("invalid_request", "code_challenge is missing: PKCE is required")
 	case q.Get("code_challenge_method") != "S256":
-		return nil, fail("invalid_request", "code_challenge_method is S256")
+		return nil, fail("invalid_request", "code_challenge_method must be S256")
 	case !challenge(q.Get("code_challenge")):
-		return nil, fail("invalid_request", "code_challenge is the SHA-256 of the verifier in base64url, 43 characters")
+		return nil, fail("invalid_request", "code_challenge must be the SHA-256 of the verifier in base64url, 43 characters")
 	}
 	if f := s.target(q); f != nil {
 		return nil, f
@@ -77,8 +77,7 @@ func (s *Server) asked(q url.Values) ([]string, *failure) {
 	return s.scopes(q)
 }
 
-// scopes are those that are asked for, as far as they are known; all, where none is
-// named.
+// scopes returns the known requested scopes; all scopes if none is requested.
 func (s *Server) scopes(q url.Values) ([]string, *failure) {
 	known := s.cfg.Scopes()
 	if !q.Has("scope") {
@@ -93,21 +92,21 @@ func (s *Server) scopes(q url.Values) ([]string, *failure) {
 	}
 	others := slices.DeleteFunc(wanted, func(scope string) bool { return scope == offline })
 	if len(others) > 0 && len(scopes) == 0 {
-		return nil, fail("invalid_scope", "none of these scopes is known; there are "+strings.Join(known, " "))
+		return nil, fail("invalid_scope", "none of these scopes is known; use some of "+strings.Join(known, " "))
 	}
 	return scopes, nil
 }
 
-// target checks the resource that tokens are wanted for (RFC 8707). There is one, so
-// older clients need not name it.
+// target checks the resource that tokens are requested for (RFC 8707). There is only one, so older clients
+// need not name it.
 func (s *Server) target(q url.Values) *failure {
 	if q.Has("resource") && !sameURL(q.Get("resource"), s.cfg.Resource) {
-		return fail("invalid_target", "tokens are for "+s.cfg.Resource+" alone")
+		return fail("invalid_target", "tokens are only for "+s.cfg.Resource)
 	}
 	return nil
 }
 
-// sameURL reports whether two URLs are the same but for the case of scheme and host.
+// sameURL reports whether two URLs are equal, except for the case of scheme and host.
 func sameURL(a, b string) bool {
 	fold := func(s string) string {
 		scheme, rest, _ := strings.Cut(s, "://")
@@ -124,30 +123,30 @@ func challenge(s string) bool {
 	})
 }
 
-// single refuses a parameter that is there twice: of two readers each may take another.
+// single refuses a repeated parameter: different readers may use different values.
 func single(q url.Values) (url.Values, *failure) {
 	for name, values := range q {
 		if len(values) > 1 {
-			return nil, fail("invalid_request", "a parameter is there twice: "+name)
+			return nil, fail("invalid_request", "a parameter appears twice: "+name)
 		}
 	}
 	return q, nil
 }
 
-// decide takes the answer of the login page.
+// decide handles the answer of the login page.
 func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		s.wrong(w, http.StatusBadRequest, fail("invalid_request", "not a form of at most 64 KiB"))
+		s.wrong(w, http.StatusBadRequest, fail("invalid_request", "the body must be a form of at most 64 KiB"))
 		return
 	}
 	var l login
 	cookie, err := r.Cookie(s.cookie())
 	if err != nil || foreign(r, s.issuer) || s.key.open("login "+cookie.Value, r.PostForm.Get("login"), &l) != nil {
-		s.wrong(w, http.StatusForbidden, fail("access_denied", "this answer is not from the login page that this browser was shown: go back to the client, and log in again"))
+		s.wrong(w, http.StatusForbidden, fail("access_denied", "this answer does not belong to the login page in this browser; go back to the client and log in again"))
 		return
 	}
 	if s.now().Unix() > l.Expires {
-		s.wrong(w, http.StatusBadRequest, fail("access_denied", "the login page was open for more than 10 minutes: go back to the client, and log in again"))
+		s.wrong(w, http.StatusBadRequest, fail("access_denied", "the login page was open for more than 10 minutes; go back to the client and log in again"))
 		return
 	}
 	if r.PostForm.Get("answer") != "allow" {
@@ -171,13 +170,13 @@ func (s *Server) knows(user string) bool {
 	return slices.ContainsFunc(s.cfg.Users(), func(u User) bool { return u.Name == user })
 }
 
-// foreign reports whether a browser says that another site's page sends a form.
+// foreign reports whether the browser says that the form comes from another site's page.
 func foreign(r *http.Request, own string) bool {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	return origin != "" && origin != own || site != "" && site != "same-origin"
 }
 
-// back sends the browser back to the client, and says who does (RFC 9207).
+// back sends the browser back to the client, and names the issuer (RFC 9207).
 func (s *Server) back(w http.ResponseWriter, l *login, answer url.Values) {
 	answer.Set("iss", s.issuer)
 	if l.State != "" {

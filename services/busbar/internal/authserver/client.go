@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// client is what a client says of itself, when it registers or in its document. Members
-// that are not known are ignored, as RFC 7591 has it.
+// client is a client's own description, from its registration or its document. Unknown members are
+// ignored, as RFC 7591 demands.
 type client struct {
 	Name          string   `json:"client_name,omitzero"`
 	RedirectURIs  []string `json:"redirect_uris"`
@@ -23,8 +23,8 @@ type client struct {
 	AuthMethod    string   `json:"token_endpoint_auth_method,omitzero"`
 }
 
-// Bounds on what a client says, in bytes but for the number of redirect URIs. A client
-// ID is in the query of a login.
+// Limits of a client's description, in bytes, except for the number of redirect URIs. A client ID is part
+// of a login's query.
 const (
 	maxName         = 200
 	maxRedirects    = 10
@@ -32,29 +32,29 @@ const (
 	maxAllRedirects = 2 << 10
 )
 
-// check refuses what no client here is.
+// check refuses an invalid description.
 func (c *client) check() *failure {
 	if len(c.RedirectURIs) == 0 || len(c.RedirectURIs) > maxRedirects {
-		return fail("invalid_redirect_uri", "redirect_uris has 1 to 10 members")
+		return fail("invalid_redirect_uri", "redirect_uris must have 1 to 10 members")
 	}
 	all := 0
 	for _, u := range c.RedirectURIs {
 		if all += len(u); len(u) > maxRedirect || all > maxAllRedirects || !redirectable(u) {
-			return fail("invalid_redirect_uri", "a redirect URI is https, http on loopback, or has a private scheme with a dot, such as com.example.app; it has no user and no fragment, a port from 1 to 65535, and at most 512 bytes")
+			return fail("invalid_redirect_uri", "a redirect URI must be https, http on loopback, or have a private scheme with a dot, such as com.example.app; it must have no user and no fragment, a port from 1 to 65535, and at most 512 bytes")
 		}
 	}
 	switch {
 	case len(c.Name) > maxName || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fail("invalid_client_metadata", "client_name has at most 200 bytes, all of them printable")
+		return fail("invalid_client_metadata", "client_name must have at most 200 bytes, all printable")
 	case len(c.GrantTypes) > 0 && !slices.Contains(c.GrantTypes, "authorization_code"):
-		return fail("invalid_client_metadata", "grant_types has to have authorization_code")
+		return fail("invalid_client_metadata", "grant_types must contain authorization_code")
 	case len(c.ResponseTypes) > 0 && !slices.Contains(c.ResponseTypes, "code"):
-		return fail("invalid_client_metadata", "response_types has to have code")
+		return fail("invalid_client_metadata", "response_types must contain code")
 	}
 	return nil
 }
 
-// refreshes reports whether the client is one that keeps refresh tokens.
+// refreshes reports whether the client uses refresh tokens.
 func (c *client) refreshes() bool { return slices.Contains(c.GrantTypes, "refresh_token") }
 
 // registeredSchemes are private schemes without a dot that editors have registered their callbacks under.
@@ -91,15 +91,15 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// redirects reports whether a URI is one of the client's: the same text. A program
-// on this machine has the port that was free (RFC 8252, section 7.3).
+// redirects reports whether a URI is one of the client's: the same text. A program on this machine may use
+// any port (RFC 8252, section 7.3).
 func (c *client) redirects(to string) bool {
 	return slices.ContainsFunc(c.RedirectURIs, func(own string) bool {
 		return to == own || redirectable(to) && withoutPort(to) != "" && withoutPort(to) == withoutPort(own)
 	})
 }
 
-// withoutPort is a redirect URI without its port, if it is one of http on loopback.
+// withoutPort removes the port of a redirect URI with http on loopback.
 func withoutPort(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" || !loopback(u.Hostname()) {
@@ -111,7 +111,7 @@ func withoutPort(s string) string {
 	return strings.Replace(s, "//"+u.Host, "//"+strings.TrimSuffix(u.Host, ":"+u.Port()), 1)
 }
 
-// whose is where a redirect goes, as people are told.
+// whose describes the target of a redirect for people.
 func whose(redirect string) string {
 	u, err := url.Parse(redirect)
 	switch {
@@ -125,15 +125,15 @@ func whose(redirect string) string {
 	return u.Host
 }
 
-// registered is the purpose of the sealed text that is a registered client's ID.
+// registered is the purpose under which a registered client's ID is sealed.
 const registered = "client"
 
-// register registers a client (RFC 7591). Its ID is what it said, sealed, so that
-// nothing is kept: registrations cost no memory, and outlive a restart.
+// register registers a client (RFC 7591). Its ID is its description, sealed, so the server stores nothing:
+// registrations cost no memory and survive a restart.
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	var c client
 	if err := json.UnmarshalRead(r.Body, &c); err != nil {
-		fail("invalid_client_metadata", "the body is no JSON object of client metadata, or is larger than 64 KiB").write(w)
+		fail("invalid_client_metadata", "the body is not a JSON object of client metadata, or is larger than 64 KiB").write(w)
 		return
 	}
 	if c.isProgram() {
@@ -147,7 +147,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		f.write(w)
 		return
 	}
-	// The server decides: people's clients have two grants, and no secret.
+	// The server decides: clients for people have two grants and no secret.
 	c.GrantTypes = slices.DeleteFunc(c.GrantTypes, func(g string) bool { return g != "authorization_code" && g != "refresh_token" })
 	slices.Sort(c.GrantTypes)
 	c.GrantTypes = slices.Compact(c.GrantTypes)
@@ -164,15 +164,14 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	}{id, s.now().Unix(), c})
 }
 
-// client finds who a client ID is: a URL is where its document is, anything else was
-// given out here.
+// client finds the client of an ID: a URL is the place of its document, any other ID was issued here.
 func (s *Server) client(r *http.Request, id string) (*client, *failure) {
 	if strings.HasPrefix(id, "https://") || strings.HasPrefix(id, "http://") {
 		return s.docs.read(r.Context(), id)
 	}
 	var c client
 	if id == "" || s.key.open(registered, id, &c) != nil {
-		return nil, fail("invalid_client", "client_id is neither the URL of a client's metadata document nor registered here: register at "+registerPath)
+		return nil, fail("invalid_client", "client_id is neither the URL of a client's metadata document nor registered here; register at "+registerPath)
 	}
 	return &c, nil
 }

@@ -9,39 +9,39 @@ import (
 )
 
 const (
-	// codeTime is how long a code may be exchanged, familyTime how long a login is
+	// codeTime is how long a code may be exchanged, familyTime how long a login can be
 	// renewed.
 	codeTime   = time.Minute
 	familyTime = 12 * time.Hour
-	// maxHeld is how many codes, and how many logins to be renewed, are kept of one
-	// user. The oldest go.
+	// maxHeld is how many codes, and how many renewable logins, are kept for one user. The
+	// oldest are dropped.
 	maxHeld = 64
 )
 
-// grant is what a user has agreed to.
+// grant is a user's consent.
 type grant struct {
 	User, Client, Resource string
 	Scopes                 []string
 }
 
-// code is a grant on its way to the client, which may take it once.
+// code is a grant that the client may exchange once.
 type code struct {
 	grant
 	redirect, challenge string
 	refresh             bool
 	// taken is set by the first attempt to exchange it, stolen by any other.
 	taken, stolen bool
-	// family is what the code was exchanged for; empty for none.
+	// family is the login that the code was exchanged for; empty if none.
 	family string
 }
 
-// family is a login that is renewed: of all its refresh tokens the last is good.
+// family is a renewable login: only its last refresh token is valid.
 type family struct {
 	grant
 	current string
 }
 
-// grants are the codes and the logins, by the digest of the secret that stands for them.
+// grants holds the codes and the logins, by the digest of their secret.
 type grants struct {
 	mu       sync.Mutex
 	codes    shelf[*code]
@@ -61,8 +61,8 @@ func (g *grants) issue(c *code, now time.Time) string {
 	return secret
 }
 
-// take takes a code, once: any attempt ends it. A second one means that two have it,
-// so whatever the first was given for it is taken back.
+// take exchanges a code, once: any attempt ends it. A second attempt means that two clients have the code,
+// so the tokens of the first are revoked.
 func (g *grants) take(secret string, now time.Time) (*code, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,8 +79,7 @@ func (g *grants) take(secret string, now time.Time) (*code, bool) {
 	return c, true
 }
 
-// begin makes the first refresh token of a login; empty if its code was used again
-// meanwhile.
+// begin makes the first refresh token of a login; empty if its code was used again meanwhile.
 func (g *grants) begin(c *code, now time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,9 +92,8 @@ func (g *grants) begin(c *code, now time.Time) string {
 	return id + "." + secret
 }
 
-// renew replaces a refresh token for the client that it was given to. One that was
-// replaced before means that two have it, so the login ends. check says whether the
-// grant still holds for what is asked.
+// renew replaces a refresh token of a client. If the token was already replaced, two clients have it, so
+// the login ends. check reports whether the grant still covers the request.
 func (g *grants) renew(token, client string, now time.Time, check func(grant) *failure) (grant, string, *failure) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,13 +101,13 @@ func (g *grants) renew(token, client string, now time.Time, check func(grant) *f
 	f, ok := g.families.get(digest(id), now)
 	switch {
 	case !ok:
-		return grant{}, "", fail("invalid_grant", "the refresh token is unknown, expired or taken back: log in again")
+		return grant{}, "", fail("invalid_grant", "the refresh token is unknown, expired or revoked; log in again")
 	case subtle.ConstantTimeCompare([]byte(f.current), []byte(digest(secret))) != 1:
 		g.families.remove(digest(id))
-		return grant{}, "", fail("invalid_grant", "the refresh token was used before, so all of its login are taken back: log in again")
+		return grant{}, "", fail("invalid_grant", "the refresh token was used before, so its login was revoked; log in again")
 	case f.Client != client:
 		g.families.remove(digest(id))
-		return grant{}, "", fail("invalid_grant", "the refresh token is another client's, so all of its login are taken back")
+		return grant{}, "", fail("invalid_grant", "the refresh token belongs to another client, so its login was revoked; log in again")
 	}
 	if wrong := check(f.grant); wrong != nil {
 		return grant{}, "", wrong
@@ -119,10 +117,10 @@ func (g *grants) renew(token, client string, now time.Time, check func(grant) *f
 	return f.grant, id + "." + next, nil
 }
 
-// shelf keeps things for a time, of each owner the newest.
+// shelf keeps values for a time, for each owner the newest ones.
 type shelf[T any] struct {
 	all map[string]kept[T]
-	// of are the keys of an owner, oldest first.
+	// of holds the keys of each owner, oldest first.
 	of map[string][]string
 }
 

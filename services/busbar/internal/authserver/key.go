@@ -23,19 +23,19 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// keyFile has the signing key, in PEM.
+// keyFile is the file with the signing key, in PEM.
 const keyFile = "oauth-key.pem"
 
-// key signs tokens, and what the server gives away to have it back unchanged.
+// key signs tokens, and values that the server hands out and must get back unchanged.
 type key struct {
 	signer jose.Signer
-	// public is the set of keys that edges read.
+	// public is the key set for edges.
 	public []byte
-	// secret is for what only this server reads again.
+	// secret is for values that only this server reads again.
 	secret []byte
 }
 
-// openKey reads the key of a directory, or makes it.
+// openKey reads the key of a directory, or creates it.
 func openKey(dir string) (*key, error) {
 	path := filepath.Join(dir, keyFile)
 	raw, err := os.ReadFile(path)
@@ -46,11 +46,11 @@ func openKey(dir string) (*key, error) {
 		return nil, fmt.Errorf("signing key: %w", err)
 	}
 	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("signing key: others may read %s; remove it, and clients log in again", path)
+		return nil, fmt.Errorf("signing key: other users can read %s; remove the file, then clients must log in again", path)
 	}
 	k, err := parseKey(raw)
 	if err != nil {
-		return nil, fmt.Errorf("signing key: %s: %w; remove it, and clients log in again", path, err)
+		return nil, fmt.Errorf("signing key: %s: %w; remove the file, then clients must log in again", path, err)
 	}
 	return k, nil
 }
@@ -87,7 +87,7 @@ func parseKey(raw []byte) (*key, error) {
 	}
 	private, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || private.Curve != elliptic.P256() {
-		return nil, errors.New("no key of P-256")
+		return nil, errors.New("the file has no P-256 key")
 	}
 	public := jose.JSONWebKey{Key: private.Public(), Algorithm: string(jose.ES256), Use: "sig"}
 	sum, err := public.Thumbprint(crypto.SHA256)
@@ -120,8 +120,8 @@ func (k *key) sign(claims any) (string, error) {
 	return jws.CompactSerialize()
 }
 
-// seal makes a text of a value, which only open reads, and only for the same purpose.
-// It is not secret.
+// seal makes a text from a value. Only open reads it, and only for the same purpose. The value is not
+// secret.
 func (k *key) seal(purpose string, v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -131,7 +131,7 @@ func (k *key) seal(purpose string, v any) (string, error) {
 	return payload + "." + base64url(k.mac(purpose, payload)), nil
 }
 
-var errNotSealed = errors.New("not of this server")
+var errNotSealed = errors.New("not from this server")
 
 func (k *key) open(purpose, sealed string, v any) error {
 	payload, mac, ok := strings.Cut(sealed, ".")
@@ -154,7 +154,7 @@ func (k *key) mac(purpose, payload string) []byte {
 
 func base64url(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// digest is how a secret is kept.
+// digest returns the stored form of a secret.
 func digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return base64url(sum[:])

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Where the endpoints are.
+// Paths of the endpoints.
 const (
 	authorizePath = "/authorize"
 	tokenPath     = "/token"
@@ -14,12 +14,12 @@ const (
 	keysPath      = "/jwks"
 )
 
-// offline is a scope between client and server: the client means to keep a refresh
-// token. It says nothing to the edge, so no access token has it.
+// offline is a scope that concerns only client and server: the client wants a refresh token. It has no
+// meaning for the edge, so no access token contains it.
 const offline = "offline_access"
 
-// metadata is what RFC 8414 asks for. It is also where OpenID Connect has it, for
-// clients that look nowhere else; there are no ID tokens.
+// metadata returns the document of RFC 8414. It is also served at OpenID Connect's path, for clients that
+// look only there; there are no ID tokens.
 func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{
 		"issuer":                                         s.issuer,

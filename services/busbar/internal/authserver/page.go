@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// style is all that a page has besides text.
+// style is the only part of a page besides text.
 const style = `body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:3rem auto;padding:0 1rem}fieldset{margin:1rem 0}label{display:block}button{font:inherit;padding:.4rem 1.2rem}small{color:#555}`
 
 var pages = template.Must(template.New("").Parse(`{{define "top"}}<!DOCTYPE html>
@@ -17,7 +17,7 @@ var pages = template.Must(template.New("").Parse(`{{define "top"}}<!DOCTYPE html
 {{end}}
 {{define "login"}}{{template "top"}}<h1>Log in</h1>
 <p><strong>{{.Name}}</strong> wants to use <strong>{{.Resource}}</strong>.</p>
-<p>You will be sent to <strong>{{.Whose}}</strong>. The client says its name itself; where you are sent is true.</p>
+<p>You will be sent to <strong>{{.Whose}}</strong>. The client chose its name itself; only the address is certain.</p>
 <form method="post" action="{{.Action}}"><input type="hidden" name="login" value="{{.Login}}">
 <fieldset><legend>You are</legend>{{range $i, $u := .Users}}
 <label><input type="radio" name="user" value="{{$u.Name}}" required{{if eq $i 0}} checked{{end}}> {{$u.Name}}{{with $u.Note}} <small>{{.}}</small>{{end}}</label>{{else}}
@@ -28,7 +28,7 @@ var pages = template.Must(template.New("").Parse(`{{define "top"}}<!DOCTYPE html
 </fieldset>{{end}}
 <button name="answer" value="allow">Allow</button> <button name="answer" value="deny" formnovalidate>Deny</button>
 </form>
-<p><small>A development server: it asks for no password, and only this machine reaches it.</small></p>
+<p><small>This is a development server: it needs no password, and only this machine can reach it.</small></p>
 </body></html>
 {{end}}
 {{define "wrong"}}{{template "top"}}<h1>This login does not work</h1>
@@ -37,8 +37,8 @@ var pages = template.Must(template.New("").Parse(`{{define "top"}}<!DOCTYPE html
 </body></html>
 {{end}}`))
 
-// policy of what a page may do: nothing but its own style, in nobody's frame. There is
-// no form-action, since browsers hold redirects to it, and clients are anywhere.
+// policy allows a page only its own style, and forbids frames. There is no form-action, because browsers
+// apply it to redirects, and clients may be anywhere.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; frame-ancestors 'none'"
@@ -50,26 +50,26 @@ func show(w http.ResponseWriter, status int, page string, with any) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Frame-Options", "DENY")
-	// Not no-referrer, with which browsers do not say where a form comes from.
+	// Not no-referrer: with it, browsers do not say where a form comes from.
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
 	_ = pages.ExecuteTemplate(w, page, with)
 }
 
-// wrong says to a person what is wrong with a login.
+// wrong shows a person why a login failed.
 func (s *Server) wrong(w http.ResponseWriter, status int, f *failure) { show(w, status, "wrong", f) }
 
 // ask shows the login page.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, l *login) {
 	cookie, err := r.Cookie(s.cookie())
 	if err != nil || len(cookie.Value) != len(rand.Text()) {
-		// Neither Secure nor __Host-: both need https, which loopback has not.
+		// Neither Secure nor __Host-: both need https, which loopback lacks.
 		cookie = &http.Cookie{Name: s.cookie(), Value: rand.Text(), Path: authorizePath, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 		http.SetCookie(w, cookie)
 	}
 	sealed, err := s.key.seal("login "+cookie.Value, l)
 	if err != nil {
-		s.wrong(w, http.StatusInternalServerError, fail("server_error", "the server's log says more"))
+		s.wrong(w, http.StatusInternalServerError, fail("server_error", "the server failed; its log has the reason"))
 		s.cfg.Logger.Error("login page", "error", err)
 		return
 	}
@@ -84,8 +84,8 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, l *login) {
 	}{name, s.cfg.Resource, whose(l.Redirect), authorizePath, sealed, s.cfg.Users(), l.Scopes})
 }
 
-// cookie is the name of what binds a login page to a browser. All ports of a host share
-// its cookies, so the name has the port.
+// cookie returns the name of the cookie that binds a login page to a browser. All ports of a host share
+// its cookies, so the name contains the port.
 func (s *Server) cookie() string {
 	_, port, _ := net.SplitHostPort(s.host)
 	return "busbar_login_" + port

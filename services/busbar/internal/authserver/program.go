@@ -7,31 +7,31 @@ import (
 	"slices"
 )
 
-// ownGrant is the grant by which a program gets tokens for itself, without a person.
+// ownGrant is the grant for a program's own tokens, without a person.
 const ownGrant = "client_credentials"
 
-// How a program shows its secret.
+// How a program sends its secret.
 const (
 	secretBasic = "client_secret_basic"
 	secretPost  = "client_secret_post"
 )
 
-// isProgram reports whether a client means to get tokens for itself alone.
+// isProgram reports whether a client wants tokens only for itself.
 func (c *client) isProgram() bool { return slices.Equal(c.GrantTypes, []string{ownGrant}) }
 
-// registerProgram registers a program as one of the users: its ID is that user's name,
-// so that tokens say it twice, which is how an edge tells programs from people. The
-// secret comes from the name and the server's key, so that nothing is kept.
+// registerProgram registers a program as one of the users. Its ID is the user's name, so its tokens
+// contain the name twice; by that an edge distinguishes programs from people. The secret is derived from
+// the name and the server's key, so nothing is stored.
 func (s *Server) registerProgram(w http.ResponseWriter, r *http.Request, c *client) {
 	switch {
 	case page(r):
-		fail("access_denied", "a web page is no program: "+ownGrant+" is for what no browser runs").write(w)
+		fail("access_denied", "a web page cannot be a program; "+ownGrant+" is only for programs outside of a browser").write(w)
 		return
 	case !s.knows(c.Name):
-		fail("invalid_client_metadata", "client_name of a program is one of the users: it is the principal of its tokens").write(w)
+		fail("invalid_client_metadata", "client_name of a program must be one of the users; it becomes the principal of its tokens").write(w)
 		return
 	case c.AuthMethod != "" && c.AuthMethod != secretBasic && c.AuthMethod != secretPost:
-		fail("invalid_client_metadata", "token_endpoint_auth_method of a program is "+secretBasic+" or "+secretPost).write(w)
+		fail("invalid_client_metadata", "token_endpoint_auth_method of a program must be "+secretBasic+" or "+secretPost).write(w)
 		return
 	}
 	if c.AuthMethod == "" {
@@ -50,13 +50,12 @@ func (s *Server) registerProgram(w http.ResponseWriter, r *http.Request, c *clie
 
 func (s *Server) programSecret(name string) string { return base64url(s.key.mac("program", name)) }
 
-// page reports whether a browser says that a web page makes the request. Nobody has
-// clicked on anything there.
+// page reports whether the browser says that a web page sends the request, without a click of the user.
 func page(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }
 
-// own is what a program is given for itself.
+// own returns a program's own grant.
 func (s *Server) own(r *http.Request, q url.Values) (grant, *failure) {
 	id, secret, basic := r.BasicAuth()
 	if basic { // both are form-encoded there (RFC 6749, section 2.3.1)
@@ -64,16 +63,16 @@ func (s *Server) own(r *http.Request, q url.Values) (grant, *failure) {
 		id, wrongID = url.QueryUnescape(id)
 		secret, wrongSecret = url.QueryUnescape(secret)
 		if wrongID != nil || wrongSecret != nil || q.Has("client_secret") || q.Has("client_id") && q.Get("client_id") != id {
-			return grant{}, fail("invalid_client", "a program shows its ID and secret once: in the header Authorization, or in the body")
+			return grant{}, fail("invalid_client", "the ID and secret of a program appear twice; send them either in the header Authorization or in the body")
 		}
 	} else {
 		id, secret = q.Get("client_id"), q.Get("client_secret")
 	}
 	switch {
 	case page(r) || !s.knows(id) || subtle.ConstantTimeCompare([]byte(secret), []byte(s.programSecret(id))) != 1:
-		return grant{}, fail("invalid_client", "not the ID and secret of a program that has registered at "+registerPath+" with grant_types "+ownGrant)
+		return grant{}, fail("invalid_client", "the ID and secret are not those of a program registered at "+registerPath+" with grant_types "+ownGrant)
 	case q.Has("client_assertion"):
-		return grant{}, fail("invalid_client", "programs show a secret here, and no assertion")
+		return grant{}, fail("invalid_client", "assertions are not supported; a program must send its secret")
 	}
 	scopes, f := s.scopes(q)
 	return grant{User: id, Client: id, Resource: s.cfg.Resource, Scopes: scopes}, f

@@ -1,7 +1,6 @@
-// Package authserver is an authorization server for one's own machine: "busbar dev
-// --oauth" has it, so that MCP clients log in as they would at a company's. Whoever
-// reaches it may be any of its users, without a password, so it serves loopback alone
-// and no other program imports it.
+// Package authserver is an authorization server for a developer's own machine. "busbar dev --oauth" runs
+// it, so that MCP clients log in as they would in a company. Anybody who reaches it can be any of its
+// users, without a password, so it serves only loopback, and no other program imports it. Start at New.
 package authserver
 
 import (
@@ -17,15 +16,15 @@ import (
 	"github.com/busbar-mcp/busbar/libs/listener"
 )
 
-// Config is what a server is made of. All but Logger is needed.
+// Config configures a server. Every field except Logger is required.
 type Config struct {
-	// Listener is on loopback; the server closes it. Its address is the issuer's URL.
+	// Listener must be on loopback; the server closes it. Its address is the issuer's URL.
 	Listener net.Listener
 	// Resource is the URL of the MCP endpoint, the one audience of all tokens.
 	Resource string
-	// Dir is where the signing key is kept, so that tokens outlive a restart.
+	// Dir is the directory of the signing key, so that tokens survive a restart.
 	Dir string
-	// Users are those who may log in, now; Scopes is what may be asked for, now.
+	// Users returns the current users; Scopes the current scopes.
 	Users  func() []User
 	Scopes func() []string
 	Logger *slog.Logger
@@ -35,7 +34,7 @@ type Config struct {
 type User struct {
 	// Name is the subject of tokens.
 	Name string
-	// Note is said of the user on the login page, such as "tenant acme".
+	// Note is shown next to the user on the login page, such as "tenant acme".
 	Note string
 }
 
@@ -52,22 +51,22 @@ type Server struct {
 }
 
 const (
-	// maxConnections bounds the connections, half of which one address may have.
+	// maxConnections bounds the connections, half of which one address may use.
 	maxConnections = 256
-	// maxHeader bounds the header of a request, and so the query of a login; maxBody
-	// bounds forms and registrations. Bytes.
+	// maxHeader bounds the header of a request, and so the query of a login; maxBody bounds
+	// forms and registrations. Both are in bytes.
 	maxHeader = 16 << 10
 	maxBody   = 64 << 10
-	// requestTime bounds how long a request is read and answered.
+	// requestTime is the time limit for reading and answering a request.
 	requestTime = 15 * time.Second
 )
 
-// New makes a server, and its signing key where there is none. It fails for a listener
-// that others than this machine reach.
+// New returns a server, and creates its signing key if there is none. It fails if the listener is not on
+// loopback.
 func New(cfg Config) (*Server, error) {
 	addr, ok := cfg.Listener.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
-		return nil, fmt.Errorf("%s is a public address, and the development authorization server asks for no password: use 127.0.0.1", cfg.Listener.Addr())
+		return nil, fmt.Errorf("%s is a public address, but the development authorization server needs no password; use 127.0.0.1", cfg.Listener.Addr())
 	}
 	k, err := openKey(cfg.Dir)
 	if err != nil {
@@ -94,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Issuer is the server's URL, as tokens have it in iss.
+// Issuer returns the server's URL, which is iss in tokens.
 func (s *Server) Issuer() string { return s.issuer }
 
 // Serve serves until ctx ends.
@@ -108,15 +107,15 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// here refuses requests for another host: a web page whose name points at this machine
-// would read what it is answered.
+// here refuses requests for another host. Otherwise a web page whose name resolves to this machine could
+// read the answers.
 func (s *Server) here(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
 		if !strings.EqualFold(r.Host, s.host) {
-			http.Error(w, "This is "+s.issuer+", and nothing else.", http.StatusMisdirectedRequest)
+			http.Error(w, "This server is "+s.issuer+"; use that address.", http.StatusMisdirectedRequest)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -124,7 +123,7 @@ func (s *Server) here(next http.Handler) http.Handler {
 	})
 }
 
-// anyOrigin serves an endpoint that web pages use too. Nothing there depends on cookies.
+// anyOrigin serves an endpoint that web pages also use. It must not depend on cookies.
 func anyOrigin(method string, f http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tokenTime is how long an access token is good: nobody can take one back.
+// tokenTime is the lifetime of an access token. It is short, because a token cannot be revoked.
 const tokenTime = 5 * time.Minute
 
-// token gives tokens for codes, for refresh tokens, and to programs.
+// token issues tokens for codes, for refresh tokens, and to programs.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil {
@@ -22,13 +22,13 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil || kind != "application/x-www-form-urlencoded":
-		fail("invalid_request", "the body is a form, application/x-www-form-urlencoded, of at most 64 KiB").write(w)
+		fail("invalid_request", "the body must be a form, application/x-www-form-urlencoded, of at most 64 KiB").write(w)
 		return
 	case r.URL.RawQuery != "":
-		fail("invalid_request", "parameters are in the body, not in the query").write(w)
+		fail("invalid_request", "parameters must be in the body, not in the query").write(w)
 		return
 	case r.PostForm.Get("grant_type") != ownGrant && (r.Header.Get("Authorization") != "" || r.PostForm.Has("client_secret") || r.PostForm.Has("client_assertion")):
-		fail("invalid_client", "clients that people log in with have no secret here: token_endpoint_auth_method is none").write(w)
+		fail("invalid_client", "clients for people have no secret here; use token_endpoint_auth_method none").write(w)
 		return
 	}
 	q, f := single(r.PostForm)
@@ -49,7 +49,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	case ownGrant:
 		g, f = s.own(r, q)
 	default:
-		f = fail("unsupported_grant_type", "grant_type is authorization_code, refresh_token or "+ownGrant)
+		f = fail("unsupported_grant_type", "grant_type must be authorization_code, refresh_token or "+ownGrant)
 	}
 	if f != nil {
 		f.write(w)
@@ -58,31 +58,31 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	s.issue(w, g, refresh)
 }
 
-// exchange takes a code.
+// exchange exchanges a code.
 func (s *Server) exchange(q url.Values) (grant, string, *failure) {
 	c, ok := s.grants.take(q.Get("code"), s.now())
 	switch {
 	case !ok:
-		return grant{}, "", fail("invalid_grant", "the code is unknown, expired or was used before: log in again")
+		return grant{}, "", fail("invalid_grant", "the code is unknown, expired or was used before; log in again")
 	case c.Client != q.Get("client_id"):
-		return grant{}, "", fail("invalid_grant", "the code is another client's")
+		return grant{}, "", fail("invalid_grant", "the code belongs to another client")
 	case c.redirect != q.Get("redirect_uri"):
 		return grant{}, "", fail("invalid_grant", "redirect_uri is not the one of the login")
 	case !verified(c.challenge, q.Get("code_verifier")):
-		return grant{}, "", fail("invalid_grant", "code_verifier is not that of the login")
+		return grant{}, "", fail("invalid_grant", "code_verifier does not match the login")
 	case !s.knows(c.User):
-		return grant{}, "", fail("invalid_grant", "the user is gone")
+		return grant{}, "", fail("invalid_grant", "the user no longer exists")
 	case !c.refresh:
 		return c.grant, "", nil
 	}
 	token := s.grants.begin(c, s.now())
 	if token == "" {
-		return grant{}, "", fail("invalid_grant", "the code was used twice: log in again")
+		return grant{}, "", fail("invalid_grant", "the code was used twice; log in again")
 	}
 	return c.grant, token, nil
 }
 
-// verified reports whether a challenge is that of a verifier (RFC 7636).
+// verified reports whether a challenge belongs to a verifier (RFC 7636).
 func verified(challenge, verifier string) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	return len(verifier) >= 43 && len(verifier) <= 128 && base64url(sum[:]) == challenge
@@ -93,14 +93,14 @@ func (s *Server) refresh(q url.Values) (grant, string, *failure) {
 	var fewer []string
 	g, token, f := s.grants.renew(q.Get("refresh_token"), q.Get("client_id"), s.now(), func(g grant) *failure {
 		if !s.knows(g.User) {
-			return fail("invalid_grant", "the user is gone")
+			return fail("invalid_grant", "the user no longer exists")
 		}
 		for _, scope := range strings.Fields(q.Get("scope")) {
 			switch {
 			case slices.Contains(g.Scopes, scope):
 				fewer = append(fewer, scope)
 			case scope != offline:
-				return fail("invalid_scope", "the login had fewer scopes: log in again for more")
+				return fail("invalid_scope", "the login had fewer scopes; log in again for more")
 			}
 		}
 		return nil
