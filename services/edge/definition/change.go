@@ -9,21 +9,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Class is what a change means, the least first.
+// Class is the meaning of a change, in order of severity.
 type Class uint8
 
 // Classes of changes.
 const (
 	// None: nothing has changed.
 	None Class = iota
-	// Words: what people and models read. That is harmless to programs, and the way by
-	// which a service tells models to do something else.
+	// Words: texts for people and models changed. That is harmless to programs, but a service
+	// can use it to make models do something else.
 	Words
-	// Additive: callers may send more, or get more.
+	// Additive: callers may send or receive more.
 	Additive
-	// Breaking: what callers send or rely on may not be good any more.
+	// Breaking: input that callers send, or results they rely on, may no longer be valid.
 	Breaking
-	// Power: the tool may do more, or is looked at less, than before.
+	// Power: the tool may do more, or is supervised less, than before.
 	Power
 )
 
@@ -34,19 +34,18 @@ func (c Class) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Difference is one place in which two definitions differ.
+// Difference is one place at which two definitions differ.
 type Difference struct {
 	// At is the place, a JSON pointer into Definition.Text.
 	At    jsontext.Pointer `json:"at"`
 	Class Class            `json:"class"`
-	// Before and After are what is there; none where nothing is.
+	// Before and After are the values there; nil if there is none.
 	Before jsontext.Value `json:"-"`
 	After  jsontext.Value `json:"-"`
 }
 
-// Compare returns where two definitions differ, in the order of the places. Of texts
-// that were too large to be kept it says no more than that they differ, which counts as
-// more power: nobody can say that it is less.
+// Compare returns the differences of two definitions, ordered by place. If their texts were too large to
+// be kept, it reports only that they differ, with class Power, because it cannot be shown to be less.
 func Compare(before, after Definition) []Difference {
 	if before.Digest == after.Digest {
 		return nil
@@ -60,7 +59,7 @@ func Compare(before, after Definition) []Difference {
 	return c.all
 }
 
-// ClassOf is that of a change: its gravest difference's.
+// ClassOf returns the class of a change: that of its most severe difference.
 func ClassOf(all []Difference) (most Class) {
 	for _, d := range all {
 		most = max(most, d.Class)
@@ -71,20 +70,20 @@ func ClassOf(all []Difference) (most Class) {
 // comparison collects differences.
 type comparison struct{ all []Difference }
 
-// place is a member of two objects, which differs.
+// place is a member that differs between two objects.
 type place struct {
 	at            jsontext.Pointer
 	name          string
 	before, after jsontext.Value
 }
 
-// is the class of a difference, noted.
+// is records a difference with its class.
 func (c *comparison) is(p place, class Class) {
 	c.all = append(c.all, Difference{p.at, class, p.before, p.after})
 }
 
-// members calls f for each member in which two objects differ. What are no objects
-// differ as a whole, as breaking.
+// members calls f for each member in which two objects differ. Values that are not objects differ as a
+// whole, with class Breaking.
 func (c *comparison) members(at jsontext.Pointer, before, after jsontext.Value, f func(place)) {
 	var old, now map[string]jsontext.Value
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &now) != nil {
@@ -103,7 +102,7 @@ func (c *comparison) members(at jsontext.Pointer, before, after jsontext.Value, 
 	}
 }
 
-// top compares what is said besides the entry.
+// top compares the parts besides the entry.
 func (c *comparison) top(p place) {
 	switch p.name {
 	case "entry":
@@ -111,7 +110,7 @@ func (c *comparison) top(p place) {
 	case "inputSchema":
 		c.schema(p, true, 0)
 	case "service", "readOnly":
-		// What is read-only is not recorded before it runs, and may run twice.
+		// A read-only call is not recorded before it runs, and may run twice.
 		c.is(p, Power)
 	case "requiresApproval":
 		c.is(p, either(truth(p.before), Power, Breaking))
@@ -124,7 +123,7 @@ func (c *comparison) top(p place) {
 	}
 }
 
-// entry compares what clients see.
+// entry compares the parts that clients see.
 func (c *comparison) entry(p place) {
 	switch p.name {
 	case "title", "description", "icons":
@@ -144,8 +143,8 @@ func (c *comparison) entry(p place) {
 	}
 }
 
-// annotation compares hints, by which clients decide whether to ask a person: to gain
-// one that calms is as grave as to lose it.
+// annotation compares hints by which clients decide whether to ask a person. Gaining a reassuring hint is
+// as severe as losing a warning one.
 func (c *comparison) annotation(p place) {
 	switch p.name {
 	case "title":
@@ -166,7 +165,7 @@ func either(is bool, yes, no Class) Class {
 
 func truth(v jsontext.Value) bool { return v.Kind() == 't' }
 
-// object is a value, or an empty object for none.
+// object returns a value, or an empty object if there is none.
 func object(v jsontext.Value) jsontext.Value {
 	if v == nil {
 		return jsontext.Value("{}")
@@ -174,7 +173,7 @@ func object(v jsontext.Value) jsontext.Value {
 	return v
 }
 
-// defaultTimeout is how long a call takes whose tool says 0, milliseconds.
+// defaultTimeout is the timeout of a call if the tool's is 0, in milliseconds.
 const defaultTimeout = 30_000
 
 func longer(before, after jsontext.Value) bool {

@@ -1,5 +1,5 @@
-// Package definition is what a service says of a tool, and what a change of that
-// means: whether its words differ, what callers may send, or what it may do.
+// Package definition compares a service's definitions of a tool over time. A change has a class: whether
+// it concerns words, what callers may send, or what the tool may do. Start at Compare.
 package definition
 
 import (
@@ -13,34 +13,34 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// MaxText bounds the text of a definition that is kept, bytes. Of a larger one only the
-// digest is.
+// MaxText is the largest text of a definition that is kept, in bytes. Of a larger one only the digest is
+// kept.
 const MaxText = 48 << 10
 
-// Definition is what a service said of a tool, at one time.
+// Definition is a service's definition of a tool at one time.
 type Definition struct {
 	Tool    string `json:"tool"`
 	Service string `json:"service"`
-	// Digest stands for Text, hexadecimal: the same at every edge, however the service
-	// writes its JSON, and another after any change.
+	// Digest identifies Text, in hexadecimal: it is the same at every edge, however the service
+	// writes its JSON, and differs after any change.
 	Digest string `json:"digest"`
-	// Text is a JSON object of all that the service said; none where that is larger
-	// than MaxText.
+	// Text is a JSON object with the whole definition; nil if that is larger than
+	// MaxText.
 	Text jsontext.Value `json:"text,omitzero"`
-	// Time is when that was kept.
+	// Time is when the definition was stored.
 	Time time.Time `json:"time,omitzero"`
 }
 
-// text is what Definition.Text holds.
+// text is the content of Definition.Text.
 type text struct {
 	Service string         `json:"service"`
 	Entry   jsontext.Value `json:"entry"`
-	// InputSchema is what arguments are held against.
+	// InputSchema is the schema of arguments.
 	InputSchema jsontext.Value `json:"inputSchema"`
 	treatment
 }
 
-// treatment is how calls of the tool are treated, which clients do not see.
+// treatment describes how calls of the tool are handled, which clients do not see.
 type treatment struct {
 	TimeoutMS        uint32 `json:"timeoutMs"`
 	CacheMS          uint32 `json:"cacheMs"`
@@ -52,7 +52,7 @@ type treatment struct {
 	KeepsKeys        bool   `json:"keepsKeys"`
 }
 
-// Of is what a service says of a tool now. The error is for what is no JSON.
+// Of returns the current definition of a tool. The error is for invalid JSON.
 func Of(service string, t *busv1.Tool) (Definition, error) {
 	raw, err := json.Marshal(text{service, t.Json, t.InputSchema, treatment{
 		t.TimeoutMs, t.CacheMs, t.ReadOnly, t.Idempotent, t.RequiresUserApproval, t.CacheShared, t.CallsTools, t.KeepsKeys,
@@ -61,7 +61,7 @@ func Of(service string, t *busv1.Tool) (Definition, error) {
 		return Definition{}, err
 	}
 	v := jsontext.Value(raw)
-	// Numbers stay as they are written: those beyond 64 bits would be alike as doubles.
+	// Numbers stay as written: as doubles, different large numbers would be equal.
 	if err := v.Format(jsontext.ReorderRawObjects(true), jsontext.Multiline(false)); err != nil {
 		return Definition{}, err
 	}

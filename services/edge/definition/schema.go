@@ -8,19 +8,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth bounds how deep schemas are compared; what is deeper differs as a whole.
-// Each level is read once for each above it.
+// maxDepth bounds the depth of comparison; deeper schemas differ as a whole. Each level is read once for
+// each level above it.
 const maxDepth = 32
 
-// schema compares two schemas, of arguments or of results. It knows the few changes
-// that are harmless; all others count as breaking.
+// schema compares two schemas, of arguments or of results. It knows the few harmless changes; all others
+// count as Breaking.
 func (c *comparison) schema(p place, input bool, depth int) {
 	if p.before.Kind() != '{' || p.after.Kind() != '{' || depth > maxDepth {
 		c.is(p, Breaking)
 		return
 	}
 	each := func(p place) { c.schema(p, input, depth+1) }
-	// added is a schema by its name: one more is additive, one less breaking.
+	// added handles a schema with a name: a new one is Additive, a removed one Breaking.
 	added := func(p place) {
 		switch {
 		case p.before == nil:
@@ -40,7 +40,7 @@ func (c *comparison) schema(p place, input bool, depth int) {
 		case "required":
 			c.is(p, turn(input, more(p.before, p.after), more(p.after, p.before)))
 		case "enum":
-			// None takes any value.
+			// No schema accepts any value.
 			c.is(p, turn(input, p.before == nil || p.after != nil && more(p.after, p.before), p.after == nil || p.before != nil && more(p.before, p.after)))
 		case "items", "additionalProperties":
 			each(p)
@@ -50,8 +50,8 @@ func (c *comparison) schema(p place, input bool, depth int) {
 	})
 }
 
-// turn is the class of a schema that takes fewer values than before, or more: callers
-// cannot send what is not taken any more, nor rely on results that may be otherwise.
+// turn returns the class of a schema that accepts fewer values, or more, than before: callers can no
+// longer send the removed ones, and cannot rely on results that may now differ.
 func turn(input, fewer, others bool) Class {
 	switch {
 	case input && fewer || !input && others:
@@ -59,11 +59,11 @@ func turn(input, fewer, others bool) Class {
 	case fewer || others:
 		return Additive
 	}
-	return Words // the same in another order
+	return Words // the same values in another order
 }
 
-// more reports whether a list has what another one has not. Lists that cannot be read
-// count as if they had.
+// more reports whether a list has an element that another one lacks. Unreadable lists count as if they
+// had.
 func more(before, after jsontext.Value) bool {
 	var old, now []jsontext.Value
 	if before != nil && json.Unmarshal(before, &old) != nil || after != nil && json.Unmarshal(after, &now) != nil {

@@ -1,7 +1,6 @@
-// Package search is an index of tools by what they say of themselves: names, titles,
-// descriptions and parameters. It ranks by BM25 over stems and over ideas, which a small
-// dictionary gives the words of four languages; it needs no model, and gives the same
-// order wherever it is asked.
+// Package search is an index of tools by their own texts: names, titles, descriptions and parameters. It
+// ranks by BM25 over stems and over ideas; an idea is a meaning that a small dictionary gives to words of
+// four languages. It needs no model, and gives the same order at every edge. Start at Index.Search.
 package search
 
 import (
@@ -18,15 +17,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of what is read of one tool, all its texts together, and of one query, bytes; and
-// of the words that are looked up for a query.
+// Limits: bytes of all texts of one tool, bytes of a query, and the number of words looked up for a query.
 const (
 	maxText  = 8 << 10
 	MaxQuery = 512
 	maxWords = 32
 )
 
-// What a word counts for by where it stands, in hundredths.
+// Weights of a word by its place, in hundredths.
 const (
 	inName        = 400
 	inTitle       = 200
@@ -34,29 +32,29 @@ const (
 	inParameter   = 10
 )
 
-// The parameters of BM25, and of what is added to it. All were chosen by the intents of
-// testdata/known.txt.
+// Parameters of BM25 and of the additions to it. They were chosen with the queries in testdata/known.txt.
 const (
 	k1, b = 1.2, 0.6
-	// likeness is what an idea counts for where the word itself is one.
+	// likeness is the weight of an idea if the word itself counts one.
 	likeness = 0.9
-	// also is what a word's other meanings count for where a tool has several.
+	// also is the weight of a word's further meanings that a tool has.
 	also = 0.1
-	// own says how far a meaning may be worth more than the word's most common one: who
-	// says a common word seldom means the rare thing that it may be.
+	// own limits how far a meaning may be worth more than the word's most common one: a common
+	// word seldom means the rare thing that it may also mean.
 	own = 0.75
-	// few are the tools that are put in order, at least.
+	// few is the least number of tools that are ordered.
 	few = 64
-	// again is how much less a tool counts for each better one that has the same words of
-	// the query. Of one whose name has all words of such a tool's name and more that nobody
-	// asked for, longer is left.
+	// again is how much less a tool counts for each better one with the same words of the query.
+	// If its name has all words of such a tool's name and others that were not requested, it keeps
+	// the share longer.
 	again, longer = 0.1, 0.7
-	// common is how much more a tool counts for that makes, lists or shows something: of
-	// tools that fit alike, these are the ones meant by who names a thing and no verb.
+	// common is the factor for a tool that makes, lists or shows something: among equally good
+	// tools, a query that names a thing without a verb usually means one of
+	// these.
 	common = 1.05
 )
 
-// Tool is one of a list: its name, and its entry there, a JSON object.
+// Tool is a tool of a list: its name and its entry, a JSON object.
 type Tool struct {
 	Name  string
 	Entry []byte
@@ -64,7 +62,7 @@ type Tool struct {
 
 // Index finds tools. The zero Index is empty.
 type Index struct {
-	// updating is held by who changes the index, and mu besides while it changes.
+	// updating is held during an update, and also mu while the index changes.
 	updating sync.Mutex
 	mu       sync.RWMutex
 
@@ -72,9 +70,9 @@ type Index struct {
 	free  []uint32
 	slots map[string]uint32
 	terms map[string][]posting
-	// sounds are the words among terms by how they are written.
+	// sounds maps spellings to the words among terms.
 	sounds map[string][]string
-	// length is that of all tools together, hundredths of words.
+	// length is the total length of all tools, in hundredths of words.
 	length int
 	rooms  sync.Pool
 }
@@ -86,7 +84,7 @@ type doc struct {
 	common bool
 }
 
-// posting says how much of a term a tool has.
+// posting is the weight of a term in a tool.
 type posting struct {
 	slot   uint32
 	weight int32
@@ -94,9 +92,8 @@ type posting struct {
 
 func bySlot(p posting, slot uint32) int { return cmp.Compare(p.slot, slot) }
 
-// Update has the index hold these tools, sorted by name, and no others. It reads those
-// alone that are not as they were, and puts one after the other in its place: searches go
-// on meanwhile, and no tool is missing that was there and stays.
+// Update replaces the content of the index by these tools, sorted by name. It reads only the changed ones
+// and replaces them one by one: searches continue meanwhile, and find every unchanged tool.
 func (x *Index) Update(tools []Tool) {
 	x.updating.Lock()
 	defer x.updating.Unlock()
@@ -125,7 +122,7 @@ func (x *Index) Update(tools []Tool) {
 	}
 }
 
-// change has no search look while the index changes.
+// change changes the index while no search runs.
 func (x *Index) change(f func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -135,7 +132,7 @@ func (x *Index) change(f func()) {
 	f()
 }
 
-// Len is how many tools the index holds.
+// Len returns the number of tools in the index.
 func (x *Index) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -185,8 +182,7 @@ func (x *Index) add(t text) {
 	x.length += t.length
 }
 
-// text is what a tool says of itself: how much it has of each term, and how long it is,
-// in hundredths of words.
+// text is the indexed form of a tool: the weight of each term, and its length in hundredths of words.
 type text struct {
 	Tool
 	weights map[string]int32
@@ -201,7 +197,7 @@ func read(t Tool, seen map[string]*word) text {
 			Properties map[string]jsontext.Value `json:"properties"`
 		} `json:"inputSchema"`
 	}
-	_ = json.Unmarshal(t.Entry, &said) // what cannot be read is found by its name
+	_ = json.Unmarshal(t.Entry, &said) // an unreadable tool is found by its name
 	weights, length := map[string]int32{}, 0
 	left := maxText
 	add := func(said string, weight int32) {
@@ -217,7 +213,7 @@ func read(t Tool, seen map[string]*word) text {
 	add(t.Name, inName)
 	add(said.Title, inTitle)
 	add(said.Description, inDescription)
-	for _, name := range slices.Sorted(maps.Keys(said.Input.Properties)) { // every edge reads the same part of many
+	for _, name := range slices.Sorted(maps.Keys(said.Input.Properties)) { // sorted, so that every edge reads the same part
 		if left == 0 {
 			break
 		}
@@ -232,16 +228,16 @@ func read(t Tool, seen map[string]*word) text {
 	return text{t, weights, length}
 }
 
-// room is where one search counts.
+// room is the working memory of one search.
 type room struct {
 	all, word []float64
 	some, now []uint32
-	// words are those of the query that a tool has, a bit each.
+	// words marks the words of the query that a tool has, one bit each.
 	words []uint32
 }
 
-// Search returns the names of the tools that fit a query best, the best first, at most
-// limit of those that sees reports true for.
+// Search returns the names of the tools that fit a query best, best first, at most limit of those for
+// which sees is true.
 func (x *Index) Search(query string, limit int, sees func(name string) bool) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -283,7 +279,7 @@ func (x *Index) Search(query string, limit int, sees func(name string) bool) []s
 	return best
 }
 
-// word has each tool get what one word of a query is worth to it.
+// word adds the score of one word of a query to each tool.
 func (x *Index) word(r *room, alternatives []term) {
 	least := math.Inf(1)
 	for _, t := range alternatives {
@@ -291,7 +287,7 @@ func (x *Index) word(r *room, alternatives []term) {
 			least = min(least, x.rare(n))
 		}
 	}
-	if math.IsInf(least, 1) { // no tool has it, in any meaning
+	if math.IsInf(least, 1) { // no tool has the word in any meaning
 		for _, t := range x.alike(alternatives[0].name) {
 			x.score(r, t, x.rare(len(x.terms[t.name])))
 		}
@@ -306,14 +302,14 @@ func (x *Index) word(r *room, alternatives []term) {
 	}
 }
 
-// rare is what a term is worth that n tools have.
+// rare returns the weight of a term that n tools have.
 func (x *Index) rare(n int) float64 {
 	some, of := float64(n), float64(len(x.slots))
 	return math.Log(1 + (of-some+0.5)/(some+0.5))
 }
 
-// score has each tool with a term get what that is worth; of the terms of one word, the
-// best counts, and the others a little.
+// score adds the weight of a term to each tool that has it. Of the terms of one word, the best counts, and
+// the others a little.
 func (x *Index) score(r *room, t term, worth float64) {
 	worth *= float64(t.weight) / itself
 	mean := float64(x.length) / float64(len(x.slots))
@@ -328,8 +324,8 @@ func (x *Index) score(r *room, t term, worth float64) {
 	}
 }
 
-// best are the names of the tools that count most, not too many of a kind. What else there
-// is, and may not be used, has no say in it.
+// best returns the names of the tools with the highest scores, not too many of one kind. Tools that the
+// caller may not use have no influence.
 func (x *Index) best(r *room, limit int, sees func(name string) bool) (names []string) {
 	better := func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(r.all[b], r.all[a]), strings.Compare(x.docs[a].Name, x.docs[b].Name))
@@ -352,8 +348,8 @@ func (x *Index) best(r *room, limit int, sees func(name string) bool) (names []s
 	return names
 }
 
-// vary has a tool count less for each better one that the query does not tell it from:
-// where these are not meant, it seldom is, and something else may be.
+// vary lowers a tool's score for each better one that the query does not distinguish from it: if these are
+// not meant, it seldom is, and something else may be.
 func (x *Index) vary(r *room, best []uint32) {
 	names := map[uint32][][]string{} // by the words of the query
 	for _, slot := range best {
@@ -366,12 +362,12 @@ func (x *Index) vary(r *room, best []uint32) {
 	}
 }
 
-// nameWords are the words of a name.
+// nameWords returns the words of a name.
 func nameWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// within reports whether each of some words is among others.
+// within reports whether others contain every one of some words.
 func within(some, others []string) bool {
 	return !slices.ContainsFunc(some, func(word string) bool { return !slices.Contains(others, word) })
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Words that no dictionary has are found by how they are written: names and words that
-// languages share, in the letters and with the endings of each, and slips of the keyboard.
+// Limits of finding words that the dictionary lacks. They are found by their spelling: names, words that
+// languages share, with the letters and endings of each, and typing errors.
 const (
-	opening    = 5  // letters that a word begins with
-	likeSounds = 16 // words that one may stand for
-	alike      = 60 // what such a word counts for, in hundredths
-	maxWord    = 64 // bytes of a word that is compared, and of one that the dictionary is asked for
+	opening    = 5  // compared letters at the beginning of a word
+	likeSounds = 16 // largest number of similar words
+	alike      = 60 // weight of a similar word, in hundredths
+	maxWord    = 64 // longest word, in bytes, that is compared or looked up
 )
 
 var latin = strings.NewReplacer(
@@ -21,8 +21,8 @@ var latin = strings.NewReplacer(
 
 var plain = strings.NewReplacer("ph", "f", "ck", "k", "ch", "h", "sz", "sh", "cz", "ch", "x", "ks", "q", "k", "c", "k", "w", "v", "z", "s", "y", "i", "j", "i")
 
-// sounds are the keys under which words are alike: how one begins, and its consonants. A
-// word that is short has neither.
+// sounds returns the keys under which words are similar: the beginning of a word, and its consonants. A
+// short word has neither.
 func sounds(word string) []string {
 	w := plain.Replace(latin.Replace(word))
 	letters := slices.Compact([]byte(w))
@@ -37,7 +37,7 @@ func sounds(word string) []string {
 	return keys
 }
 
-// heard has the index know a word, or forget it.
+// heard adds a word to the index, or removes it.
 func (x *Index) heard(word string, there bool) {
 	if strings.HasPrefix(word, idea) || len(word) > maxWord {
 		return
@@ -56,7 +56,7 @@ func (x *Index) heard(word string, there bool) {
 	}
 }
 
-// alike are words of the index that one which it does not have is like.
+// alike returns the words of the index that are similar to an unknown one.
 func (x *Index) alike(word string) (all []term) {
 	if len(word) > maxWord {
 		return nil

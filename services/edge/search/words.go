@@ -20,25 +20,24 @@ var list string
 // idea marks a term that stands for all words of one meaning, in any language.
 const idea = "#"
 
-// term is what a word may stand for, and how surely, in hundredths.
+// term is a possible meaning of a word, with its certainty in hundredths.
 type term struct {
 	name   string
 	weight int32
 }
 
-// What a word counts for as an idea, in hundredths: the first words of a line are what it
-// is about, those that follow are near to it. A word of a phrase still has its own
-// ideas, and one that begins as two known words do has those of the shorter too.
+// Weights of a word as an idea, in hundredths. The first words of a line are its subject, those that
+// follow are near to it. A word of a phrase keeps its own ideas, and a word that begins like two known
+// words also has the ideas of the shorter one.
 const (
 	itself, near, shorter, inPhrase = 100, 85, 70, 50
 	first                           = 4 // words of a language in a line
 
-	leastBeginning = 3 // letters that a Polish or Russian word begins with
+	leastBeginning = 3 // least letters of a beginning in Polish or Russian
 	between        = 3 // words between a verb and its particle
 )
 
-// phrase is several words that mean something together: the beginnings of those after
-// the first, or their stems.
+// phrase is several words with one meaning: the beginnings, or the stems, of the words after the first.
 type phrase struct {
 	rest  []string
 	stems bool
@@ -47,7 +46,7 @@ type phrase struct {
 
 // dictionary is words.txt: ideas by words.
 type dictionary struct {
-	// stems are English, whole are words as they are, begins what words begin with.
+	// stems are English stems, whole are exact words, begins are beginnings of words.
 	english, stems, whole, begins map[string][]term
 	// phrases by the beginning, or the stem, of their first words.
 	phrases map[string][]phrase
@@ -58,8 +57,8 @@ type dictionary struct {
 
 var known = sync.OnceValue(func() *dictionary { return parse(list) })
 
-// parse reads a dictionary: a line an idea, the words of four languages between bars. Lines
-// that are not so are left out.
+// parse reads a dictionary: one idea on each line, with the words of four languages separated by bars. It
+// skips other lines.
 func parse(text string) *dictionary {
 	d := &dictionary{english: map[string][]term{}, stems: map[string][]term{}, whole: map[string][]term{}, begins: map[string][]term{}, phrases: map[string][]phrase{}, han: map[string][]term{}}
 	named := map[string]int{}
@@ -70,7 +69,7 @@ func parse(text string) *dictionary {
 		}
 		name, _, _ := strings.Cut(strings.TrimSpace(columns[0]), ",")
 		name = strings.TrimSpace(name)
-		if named[name]++; named[name] > 1 { // a line is one meaning, whatever others begin with its word
+		if named[name]++; named[name] > 1 { // each line is a meaning of its own, even if another begins with the same word
 			name += strconv.Itoa(named[name])
 		}
 		for i, column := range columns {
@@ -89,10 +88,10 @@ func parse(text string) *dictionary {
 	return d
 }
 
-// parts tells what stands between the words of a phrase.
+// parts reports whether r separates the words of a phrase.
 func parts(r rune) bool { return unicode.IsSpace(r) || r == '\'' || r == '-' }
 
-// learn has a word of a column have one meaning more.
+// learn adds a meaning to a word of a column.
 func (d *dictionary) learn(column int, word string, means term) {
 	into, key := d.begins, word
 	switch parts := strings.Fields(word); {
@@ -128,7 +127,7 @@ func add(into map[string][]term, key string, means term) {
 	into[key] = append(into[key], means)
 }
 
-// none are words that say nothing of what is looked for.
+// none lists words without meaning for a search.
 var none = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(`a an the of in on at to for from by with and or is are was were be been it its this that these those my our your their his her i me we you he she
@@ -140,7 +139,7 @@ var none = func() map[string]bool {
 	return all
 }()
 
-// fold writes a word without the marks that people leave out.
+// fold removes the diacritics that people often omit.
 func fold(word string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -167,15 +166,13 @@ func fold(word string) string {
 	}, strings.ToLower(word))
 }
 
-// word is what was found out of one: the terms that it may stand for, its stem first, and
-// the phrases that it may begin.
+// word is the analysis of a word: its terms, its stem first, and the phrases that it may begin.
 type word struct {
 	terms   []term
 	phrases []phrase
 }
 
-// terms calls yield with each word of a text, as the terms that may stand for it. What was
-// found out of words is kept in seen.
+// terms calls yield with the terms of each word of a text. seen caches the analysis of words.
 func terms(text string, seen map[string]*word, yield func(alternatives []term)) {
 	d := known()
 	var words []string
@@ -202,7 +199,7 @@ func terms(text string, seen map[string]*word, yield func(alternatives []term)) 
 	d.said(words, seen, yield)
 }
 
-// look is what the dictionary knows of a word.
+// look returns the dictionary's knowledge of a word.
 func (d *dictionary) look(said string, seen map[string]*word) *word {
 	w := seen[said]
 	if w == nil {
@@ -225,8 +222,7 @@ func (d *dictionary) look(said string, seen map[string]*word) *word {
 	return w
 }
 
-// said yields the terms of words in a row: of phrases that are known, and of each other
-// word.
+// said yields the terms of a sequence of words: those of known phrases, and of each other word.
 func (d *dictionary) said(words []string, seen map[string]*word, yield func([]term)) {
 	for i := 0; i < len(words); {
 		ideas, n := d.phrase(words[i:], seen)
@@ -255,8 +251,8 @@ func (d *dictionary) said(words []string, seen map[string]*word, yield func([]te
 	}
 }
 
-// phrase is what the longest known phrase that words begin with means, and how many words
-// it has; 0 if they begin with no phrase.
+// phrase returns the meaning of the longest known phrase at the beginning of words, and its number of
+// words; 0 if there is none.
 func (d *dictionary) phrase(words []string, seen map[string]*word) (ideas []term, n int) {
 	if len(words) < 2 {
 		return nil, 0
@@ -282,7 +278,7 @@ func (d *dictionary) follows(words []string, p phrase, seen map[string]*word) bo
 	return true
 }
 
-// parted is what a verb means with a particle that follows some words later: turn it down.
+// parted returns the meaning of a verb with a particle some words later: turn it down.
 func (d *dictionary) parted(words []string, seen map[string]*word) []term {
 	if len(words) < 3 {
 		return nil
@@ -295,10 +291,10 @@ func (d *dictionary) parted(words []string, seen map[string]*word) []term {
 	return nil
 }
 
-// ideas are those of a word with this stem.
+// ideas returns the ideas of a word with this stem.
 func (d *dictionary) ideas(word, root string) []term {
 	stems, whole := d.english[word], d.whole[word]
-	if stems == nil { // customers are no customs, though both have the stem custom
+	if stems == nil { // "customers" and "customs" differ, though both have the stem "custom"
 		stems = d.stems[root]
 	}
 	if stems != nil || whole != nil {
@@ -324,8 +320,8 @@ func (d *dictionary) ideas(word, root string) []term {
 	return all
 }
 
-// chinese cuts characters into the longest words that are known; of others, each two
-// neighbours are a term.
+// chinese cuts characters into the longest known words; of other characters, each two neighbours are a
+// term.
 func (d *dictionary) chinese(run []rune, yield func([]term)) {
 	var room [8]term
 	unknown := func(part []rune) {
@@ -355,7 +351,7 @@ func (d *dictionary) chinese(run []rune, yield func([]term)) {
 	unknown(run[from:])
 }
 
-// stem is what the forms of a word have in common.
+// stem returns the common part of the forms of a word.
 func stem(word string) string {
 	if len(word) < 3 {
 		return word

@@ -11,9 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Arguments are those of a call with what the member fixes put in. Who gives one of
-// those is refused, in whatever spelling a service might read as the same name. What
-// is no object stays as it is, for the schema to refuse.
+// Arguments returns the arguments of a call with the member's fixed ones added. It refuses a client's
+// value for one of these, in any spelling that a service might read as the same name. Arguments that are
+// not an object stay unchanged; the schema refuses them.
 func (m *Member) Arguments(arguments []byte) ([]byte, error) {
 	if len(m.Fixed) == 0 {
 		return arguments, nil
@@ -50,19 +50,19 @@ func (m *Member) Arguments(arguments []byte) ([]byte, error) {
 		_, err = d.ReadToken()
 	}
 	if err != nil {
-		return nil, fault.New(fault.InvalidParams, "the arguments are no JSON object, or name something twice").Because(err)
+		return nil, fault.New(fault.InvalidParams, "the arguments are not a JSON object, or contain a name twice").Because(err)
 	}
 	return append(out, '}'), nil
 }
 
-// Fixed refuses an argument that a set has fixed.
+// Fixed returns the error for an argument that a set has fixed.
 func Fixed(said, fixed string) error {
-	detail := "is not an argument here: this toolset has fixed it; leave it out"
+	detail := "is not an argument here: this toolset has fixed it; omit it"
 	if said != fixed {
-		detail = "is not an argument here: it reads like one that this toolset has fixed; leave it out"
+		detail = "is not an argument here: its name is like one that this toolset has fixed; omit it"
 	}
 	said = fault.Clip(said)
-	data, _ := jsontext.AppendQuote([]byte(`{"parameter":`), said) // valid: it was read as JSON
+	data, _ := jsontext.AppendQuote([]byte(`{"parameter":`), said) // valid, because it was read as JSON
 	data, _ = jsontext.AppendQuote(append(data, `,"detail":`...), detail)
 	return fault.New(fault.InvalidParams, "Invalid arguments: %s %s", said, detail).With(append(data, '}'))
 }
@@ -81,12 +81,12 @@ func appendName(b []byte, name string) []byte {
 	if len(b) > 1 {
 		b = append(b, ',')
 	}
-	b, _ = jsontext.AppendQuote(b, name) // valid: it was read as JSON
+	b, _ = jsontext.AppendQuote(b, name) // valid, because it was read as JSON
 	return append(b, ':')
 }
 
-// fold is the same for names that decoders of JSON may take for each other: those that
-// ignore case, and underscores and dashes.
+// fold returns the same text for names that JSON decoders may confuse: some ignore case, underscores and
+// dashes.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {

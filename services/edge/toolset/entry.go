@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ToolEntry is the entry of a tool in a list as the member shows it, a JSON object. The
-// error says why it cannot be shown so.
+// ToolEntry returns a tool's list entry in the form of the member, a JSON object. The error says why that
+// is not possible.
 func (m *Member) ToolEntry(shown string, entry []byte) ([]byte, error) {
 	return m.entry(shown, entry, func(members map[string]jsontext.Value) error {
 		raw, err := without(members["inputSchema"], m.Fixed)
@@ -19,7 +19,7 @@ func (m *Member) ToolEntry(shown string, entry []byte) ([]byte, error) {
 	})
 }
 
-// PromptEntry is that of a prompt.
+// PromptEntry is ToolEntry for a prompt.
 func (m *Member) PromptEntry(shown string, entry []byte) ([]byte, error) {
 	return m.entry(shown, entry, func(members map[string]jsontext.Value) error {
 		var arguments []jsontext.Value
@@ -39,7 +39,7 @@ func (m *Member) PromptEntry(shown string, entry []byte) ([]byte, error) {
 			return fixed
 		})
 		if len(arguments)-len(left) != len(m.Fixed) {
-			return errors.New("it lacks an argument that is to be fixed")
+			return errors.New("it does not have an argument that the toolset fixes")
 		}
 		var err error
 		members["arguments"], err = json.Marshal(left)
@@ -73,9 +73,8 @@ func (m *Member) entry(shown string, entry []byte, fix func(map[string]jsontext.
 	return json.Marshal(members, json.Deterministic(true))
 }
 
-// without is the schema of arguments for who does not give the fixed ones. They have to
-// be properties of the schema itself. Conditions on them in its branches are taken as
-// met: the whole schema is asked before each call.
+// without returns the schema of arguments without the fixed ones, which must be properties of the schema
+// itself. Conditions on them in its branches count as met: the whole schema is checked before each call.
 func without(schema jsontext.Value, fixed map[string]jsontext.Value) (jsontext.Value, error) {
 	var root struct {
 		Properties map[string]jsontext.Value `json:"properties"`
@@ -91,8 +90,8 @@ func without(schema jsontext.Value, fixed map[string]jsontext.Value) (jsontext.V
 	return strip(schema, fixed)
 }
 
-// about are the keywords by which a schema speaks of the properties of one object, and
-// of those the ones with schemas about the same object: one, a list, or by names.
+// about lists the keywords by which a schema describes the properties of one object, including those with
+// subschemas for the same object: one, a list, or by names.
 var about = map[string]func(jsontext.Value, map[string]jsontext.Value) (jsontext.Value, error){}
 
 func init() {
@@ -113,7 +112,7 @@ func init() {
 	}
 }
 
-// strip is a schema that says nothing of some properties.
+// strip returns a schema without some properties.
 func strip(raw jsontext.Value, fixed map[string]jsontext.Value) (jsontext.Value, error) {
 	if raw.Kind() != '{' { // true or false
 		return raw, nil
@@ -168,7 +167,7 @@ func each(raw jsontext.Value, fixed map[string]jsontext.Value, f func(jsontext.V
 	return json.Marshal(all, json.Deterministic(true))
 }
 
-// drop leaves the fixed members out of an object.
+// drop removes the fixed members from an object.
 func drop(raw jsontext.Value, fixed map[string]jsontext.Value) (jsontext.Value, error) {
 	var all map[string]jsontext.Value
 	if err := json.Unmarshal(raw, &all); err != nil {
@@ -180,7 +179,7 @@ func drop(raw jsontext.Value, fixed map[string]jsontext.Value) (jsontext.Value, 
 	return json.Marshal(all, json.Deterministic(true))
 }
 
-// keep leaves the fixed names out of a list.
+// keep removes the fixed names from a list.
 func keep(raw jsontext.Value, fixed map[string]jsontext.Value) (jsontext.Value, error) {
 	var all []string
 	if err := json.Unmarshal(raw, &all); err != nil {

@@ -1,6 +1,6 @@
-// Package toolset is a named choice of what services offer: some tools and prompts,
-// under names of its own where it says so, and some resources. It gives no right:
-// the policy decides on each call by the tool's own name.
+// Package toolset defines toolsets: named choices of what services offer. A set has some tools and
+// prompts, optionally under its own names, and some resources. It grants no right: the policy decides on
+// each call by the tool's own name. Start at New and Set.
 package toolset
 
 import (
@@ -11,39 +11,39 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of toolsets.
+// Limits of toolsets.
 const (
-	// MaxSets bounds the sets of one policy file, MaxMembers the members of one set.
+	// MaxSets is the limit of sets in one policy file, MaxMembers of members in one set.
 	MaxSets, MaxMembers = 100, 1000
-	// MaxName, MaxTitle and MaxDescription bound what a member is called, bytes.
+	// MaxName, MaxTitle and MaxDescription bound the texts of a member, in bytes.
 	MaxName, MaxTitle, MaxDescription = 128, 256, 4 << 10
-	// MaxFixed bounds the fixed arguments of one member, MaxFixedBytes them all as JSON.
+	// MaxFixed bounds the fixed arguments of one member, MaxFixedBytes their total size as JSON.
 	MaxFixed, MaxFixedBytes = 32, 16 << 10
 )
 
-// Member is a tool or prompt that a set shows in another form than its own.
+// Member is a tool or prompt that a set shows in a changed form.
 type Member struct {
-	// Of is the name that its service gives it.
+	// Of is its name in its service.
 	Of string
-	// Title and Description take the place of its own; nil leaves those.
+	// Title and Description replace its own; nil keeps them.
 	Title, Description *string
-	// Fixed are arguments that the edge puts in, and clients neither see nor give.
+	// Fixed are arguments that the edge adds; clients neither see nor send them.
 	Fixed map[string]jsontext.Value
 }
 
 // Names are the tools of a set, or its prompts.
 type Names struct {
 	members map[string]*Member
-	// shown are the names of the members of each tool.
+	// shown lists the names of the members of each tool.
 	shown map[string][]string
-	// has reports whether the set has what no member is of, as it is.
+	// has reports whether the set contains a tool without a member, unchanged.
 	has func(name string) bool
 }
 
-// Config is what a set is made of.
+// Config configures a set.
 type Config struct {
 	Name string
-	// Key is the same for sets that are the same, and for no others.
+	// Key is equal for equal sets only.
 	Key string
 	// Tools and Prompts are members by the names that clients see.
 	Tools, Prompts map[string]*Member
@@ -51,14 +51,14 @@ type Config struct {
 	HasTool, HasPrompt, HasResource func(name string) bool
 }
 
-// Set is a toolset. It never changes.
+// Set is a toolset. It is immutable.
 type Set struct {
 	name, key      string
 	Tools, Prompts Names
 	hasResource    func(uri string) bool
 }
 
-// New makes a set.
+// New returns a set.
 func New(c Config) *Set {
 	return &Set{
 		name: c.Name, key: c.Key, hasResource: c.HasResource,
@@ -75,17 +75,17 @@ func newNames(members map[string]*Member, has func(string) bool) Names {
 	return n
 }
 
-// Name is what the set is called.
+// Name returns the name of the set.
 func (s *Set) Name() string { return s.name }
 
-// Key stands for all that the set says.
+// Key identifies the content of the set.
 func (s *Set) Key() string { return s.key }
 
 // HasResource reports whether the set has a resource, template or skill, by its URI.
 func (s *Set) HasResource(uri string) bool { return s.hasResource(uri) }
 
-// Find returns the member of a name that clients see; one without changes for what is
-// shown as it is.
+// Find returns the member of a name that clients see; for an unchanged tool it is a member without
+// changes.
 func (n *Names) Find(shown string) (Member, bool) {
 	if m, there := n.members[shown]; there {
 		return *m, true
@@ -96,10 +96,9 @@ func (n *Names) Find(shown string) (Member, bool) {
 	return Member{}, false
 }
 
-// Tool is Find for the name of a tool that somebody says; there reports whether any
-// service has a tool of that own name. One with slashes that neither the set nor a
-// service has is read with underscores in their place, as it is without a set: only so
-// do its patterns and members see the name that is called.
+// Tool is Find for the name of a tool in a request; there reports whether any service has a tool of that
+// own name. If neither the set nor a service has a name with slashes, they are replaced by underscores, as
+// happens without a set: only then do the set's patterns and members see the called name.
 func (s *Set) Tool(said string, there func(own string) bool) (Member, bool) {
 	if strings.Contains(said, "/") && s.Tools.members[said] == nil && !there(said) {
 		said = strings.ReplaceAll(said, "/", "_")
@@ -107,13 +106,13 @@ func (s *Set) Tool(said string, there func(own string) bool) (Member, bool) {
 	return s.Tools.Find(said)
 }
 
-// Has reports whether the set shows a tool or prompt of this own name. One whose name a
-// member has taken is not shown.
+// Has reports whether the set shows a tool or prompt of this own name. If a member has taken the name, the
+// tool is not shown.
 func (n *Names) Has(of string) bool {
 	return len(n.shown[of]) > 0 || n.members[of] == nil && n.has(of)
 }
 
-// Shown are the names under which the set shows what it Has.
+// Shown returns the names under which the set shows a tool or prompt.
 func (n *Names) Shown(of string) []string {
 	if shown := n.shown[of]; len(shown) > 0 {
 		return shown
