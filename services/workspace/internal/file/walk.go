@@ -50,8 +50,8 @@ type Options struct {
 	Unread func(root.Place) error
 }
 
-// A visit that returns ErrStop ends the walk, and Walk returns nil. A visit that returns fs.SkipDir skips
-// the directory.
+// ErrStop, returned by a visit, ends the walk, and Walk returns nil. fs.SkipDir, returned by a visit,
+// skips the directory.
 var ErrStop = errors.New("stop")
 
 // Walk visits the entries of a directory and of its subdirectories, ordered by name. It visits links but
