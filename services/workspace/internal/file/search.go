@@ -73,7 +73,7 @@ func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 		return s.Found, err
 	}
 	if _, err := path.Match(q.Glob, ""); err != nil || len(q.Glob) > maxPattern {
-		return s.Found, service.Errorf("glob %q is not a valid pattern; write one such as *.go or src/*.go", q.Glob)
+		return s.Found, service.Errorf("glob %.100q is not a valid pattern; write one such as *.go or src/*.go", q.Glob)
 	}
 	info, err := p.FS.Stat(p.Path)
 	if err != nil {
