@@ -17,12 +17,13 @@ TESTFLAGS ?=
 PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch services/workspace/cmd/workspace \
 	examples/hello test/conformance/cmd/conformance-service
-GO_ROOMS := deploy examples gen libs scripts services test
+GO_ROOMS := examples gen libs scripts services test tools
 
 BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
-EACH := scripts/each-module
+# The modules outside go.work: what they need must not reach the product.
+APART := tools test/bench/peers
 # What asks the module proxy is tried again when the network fails.
 PATIENTLY := $(CURDIR)/scripts/patiently
 
@@ -84,7 +85,7 @@ release: ## Build archives, packages and checksums of this commit into .tmp/rele
 
 .PHONY: site
 site: ## Make a site of the documents, with search, in .tmp/site
-	@cd scripts/site && GOWORK=off go run . $(ARGS)
+	@go run ./scripts/site $(ARGS)
 
 .PHONY: fleet
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
@@ -138,13 +139,11 @@ lint-house: ## The rules of the house hold: who imports whom, names, sizes, link
 
 .PHONY: lint-modules
 lint-modules: $(TOOLS) ## go.mod files are in step, and each module builds without go.work
-	@echo "== go.mod files in step"
-	@go run scripts/modsync/main.go check
 	@echo "== each module by itself"
-	@$(EACH) env GOWORK=off $(PATIENTLY) bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'
-	@cd test/bench/peers && GOWORK=off $(PATIENTLY) bash -euc 'go vet ./...; go mod tidy -diff'
-	@echo "== the site of the documents"
-	@cd scripts/site && GOWORK=off $(PATIENTLY) bash -euc 'go vet .; go mod tidy -diff' && GOWORK=off go test -count=1 .
+	@for dir in $$(go list -m -f '{{.Dir}}'); do \
+		(cd $$dir && GOWORK=off $(PATIENTLY) bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'); done
+	@for dir in $(APART); do \
+		(cd $$dir && GOWORK=off $(PATIENTLY) bash -euc 'go vet ./...; go mod tidy -diff'); done
 
 .PHONY: lint-vet
 lint-vet: ## go vet
@@ -159,7 +158,7 @@ lint-staticcheck: $(TOOLS) ## staticcheck
 .PHONY: lint-helm
 lint-helm: ## The Helm chart is what Kubernetes takes, and says what docker-compose.yml does
 	@echo "== Helm chart"
-	@cd deploy/helm && GOWORK=off $(PATIENTLY) go vet ./... && GOWORK=off go test -count=1 ./...
+	@cd tools && GOWORK=off $(PATIENTLY) go vet ./chart && GOWORK=off go test -count=1 ./chart
 
 .PHONY: lint-licences
 lint-licences: ## What is linked may be
@@ -201,13 +200,8 @@ $(TOOLS): tools/go.mod tools/go.sum
 
 .PHONY: tidy
 tidy: ## Bring go.mod and go.sum files in step
-	@go run scripts/modsync/main.go fix
-	@$(EACH) env GOWORK=off go mod tidy
-	@cd tools && GOWORK=off go mod tidy
-	@cd deploy/helm && GOWORK=off go mod tidy
-	@cd test/bench/peers && GOWORK=off go mod tidy
-	@cd scripts/site && GOWORK=off go mod tidy
-	@go run scripts/modsync/main.go check
+	@go work sync
+	@for dir in $$(go list -m -f '{{.Dir}}') $(APART); do (cd $$dir && GOWORK=off go mod tidy); done
 
 .PHONY: clean
 clean: ## Remove what was built, tools too

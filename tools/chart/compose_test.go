@@ -1,4 +1,4 @@
-package helm
+package chart
 
 import (
 	"path/filepath"
@@ -104,7 +104,7 @@ func TestSettings(t *testing.T) {
 // Pods are added by figures that programs have and the metrics adapter is told of.
 func TestFigures(t *testing.T) {
 	page := read(t, root+"/docs/reference/metrics.md")
-	adapter := read(t, "values/prometheus-adapter.yaml")
+	adapter := read(t, charts+"/values/prometheus-adapter.yaml")
 	each(t, func(t *testing.T, r release) {
 		for _, h := range of[*autoscaling.HorizontalPodAutoscaler](r) {
 			of, figures, _ := strings.Cut(page, "## An instance of a service")
@@ -131,7 +131,7 @@ func TestSamePolicy(t *testing.T) {
 		wanted, _ := yaml.Marshal(want)
 		have, _ := yaml.Marshal(got)
 		if string(wanted) != string(have) {
-			t.Errorf("values/dev.yaml has another policy than deploy/compose/access.yaml:\n%s\n%s", have, wanted)
+			t.Errorf("deploy/helm/values/dev.yaml has another policy than deploy/compose/access.yaml:\n%s\n%s", have, wanted)
 		}
 		return
 	}
@@ -166,7 +166,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for _, file := range environments {
-		if strings.HasPrefix(file, "values/") && !strings.Contains(page, "deploy/helm/"+file) && !strings.Contains(page, filepath.Base(file)) {
+		if strings.HasPrefix(file, charts) && !strings.Contains(page, strings.TrimPrefix(file, root+"/")) && !strings.Contains(page, filepath.Base(file)) {
 			t.Errorf("docs/kubernetes.md does not name %s", file)
 		}
 	}

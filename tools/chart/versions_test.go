@@ -1,4 +1,4 @@
-package helm
+package chart
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 // oldest is the minor version of the first Kubernetes that the chart accepts.
 func oldest(t *testing.T) int {
 	t.Helper()
-	return minor(t, "busbar/Chart.yaml", `(?m)^kubeVersion: ">=1\.(\d+)\.0-0"`)
+	return minor(t, charts+"/busbar/Chart.yaml", `(?m)^kubeVersion: ">=1\.(\d+)\.0-0"`)
 }
 
 // newest is the minor version of the Kubernetes whose types the objects are decoded into.
 func newest(t *testing.T) int {
 	t.Helper()
-	return minor(t, "go.mod", `(?m)^\tk8s\.io/api v0\.(\d+)\.`)
+	return minor(t, "../go.mod", `(?m)^\tk8s\.io/api v0\.(\d+)\.`)
 }
 
 func minor(t *testing.T, file, pattern string) int {
@@ -55,7 +55,7 @@ func TestVersions(t *testing.T) {
 // The page says which versions these tests are of: those that go.mod and the chart name.
 func TestPageSaysVersions(t *testing.T) {
 	t.Parallel()
-	page, modules := read(t, root+"/docs/kubernetes.md"), read(t, "go.mod")
+	page, modules := read(t, root+"/docs/kubernetes.md"), read(t, "../go.mod")
 	rows := map[string]string{"Kubernetes": fmt.Sprintf("1.%d to 1.%d", oldest(t), newest(t))}
 	for row, module := range map[string]string{
 		"Helm": "helm.sh/helm/v3", "Gateway API": "sigs.k8s.io/gateway-api",

@@ -1,9 +1,9 @@
-// Package helm holds the chart busbar to what Kubernetes takes, to docker-compose.yml and to
-// the pages of settings, figures and limits. It is a module of its own, outside go.work: what
-// Helm and Kubernetes need does not reach the product. No cluster is asked: objects are
-// decoded strictly into Kubernetes's own types, pods are judged by its own code for the
-// standard "restricted", and the rest is checked here.
-package helm
+// Package chart compares the chart deploy/helm/busbar with what Kubernetes accepts, with
+// docker-compose.yml and with the pages of settings, metrics and limits. It needs no cluster:
+// objects are decoded strictly into the types of Kubernetes, and Kubernetes's own code checks
+// pods against the standard "restricted". It is in the module of tools, so that the product
+// does not depend on Helm and Kubernetes. Start reading at render.
+package chart
 
 import (
 	"bufio"
@@ -34,6 +34,7 @@ import (
 
 const (
 	root      = "../.."
+	charts    = root + "/deploy/helm"
 	name      = "busbar"
 	namespace = "mcp"
 )
@@ -41,7 +42,7 @@ const (
 // environments are the values that are rendered: the chart's own, those of each environment,
 // and everything that can be switched on.
 var environments = map[string]string{
-	"default": "", "dev": "values/dev.yaml", "staging": "values/staging.yaml", "production": "values/production.yaml",
+	"default": "", "dev": charts + "/values/dev.yaml", "staging": charts + "/values/staging.yaml", "production": charts + "/values/production.yaml",
 	"everything": "testdata/everything.yaml",
 }
 
@@ -84,7 +85,7 @@ func parse(t *testing.T, text string) map[string]any {
 
 // render is "helm template": the text of each template by its path.
 func render(values map[string]any) (map[string]string, error) {
-	chart, err := loader.Load("busbar")
+	chart, err := loader.Load(charts + "/busbar")
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package helm
+package chart
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ import (
 func TestLint(t *testing.T) {
 	t.Parallel()
 	for env, file := range environments {
-		for _, m := range lint.All("busbar", valuesOf(t, file), namespace, true).Messages {
+		for _, m := range lint.All(charts+"/busbar", valuesOf(t, file), namespace, true).Messages {
 			if m.Severity >= support.WarningSev {
 				t.Errorf("%s: %s: %v", env, m.Path, m.Err)
 			}
