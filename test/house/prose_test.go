@@ -91,7 +91,7 @@ func TestAwkward(t *testing.T) {
 // left is how many places of a room still wait for plain words. It only falls.
 var left = map[string]int{
 	"":                   72,
-	"deploy/helm":        5,
+	"tools/chart":        5,
 	"docs":               152,
 	"docs/adr":           230,
 	"docs/reference":     19,
@@ -116,7 +116,6 @@ var left = map[string]int{
 	"libs/tracing":       3,
 	"libs/uri":           1,
 	"libs/yamljson":      2,
-	"scripts/modsync":    4,
 	"scripts/modules":    2,
 	"scripts/notices":    2,
 	"scripts/release":    2,
