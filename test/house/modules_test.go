@@ -14,9 +14,9 @@ var (
 	goLine   = regexp.MustCompile(`(?m)^go (\S+)$`)
 )
 
-// The modules of the workspace require the same version of a module, and the same Go. What a
-// tool generates fits the library that it is compiled with, and what Busbar is measured against
-// has the libraries that Busbar has.
+// The modules of the workspace require the same version of a module, and the same Go. Code that a
+// tool generates fits the library that it is compiled with, and servers that Busbar is compared with
+// have the libraries that Busbar has.
 func TestModules(t *testing.T) {
 	top := root(t)
 	work := text(t, top, "go.work")
