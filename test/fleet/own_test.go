@@ -104,6 +104,28 @@ func TestOwnService(t *testing.T) {
 	}
 }
 
+// A mount inside of a volume is there under the path of the container, also at the next start.
+func TestMountInVolume(t *testing.T) {
+	t.Parallel()
+	top := topologyOf(t, "small")
+	p := newPlace(t.TempDir(), "127.0.7", top)
+	for range 2 {
+		if err := p.mount(top.project.Services["grafana"]); err != nil {
+			t.Fatal(err)
+		}
+		data := filepath.Join(p.root("grafana"), "var/lib/grafana")
+		if err := os.WriteFile(filepath.Join(data, "kept"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(p.dir, "volumes/grafana/kept")); err != nil {
+			t.Error(err)
+		}
+		if boards, err := filepath.Glob(filepath.Join(data, "dashboards/*.json")); err != nil || len(boards) == 0 {
+			t.Errorf("the dashboards are not in %s: %v", data, err)
+		}
+	}
+}
+
 // Without files of its own a fleet is of those that Docker Compose reads: COMPOSE_FILE, or
 // docker-compose.yml with its override.
 func TestFilesOfCompose(t *testing.T) {

@@ -65,13 +65,17 @@ func (p *place) address(part types.ServiceConfig) string { return p.hosts[host(p
 func (p *place) root(name string) string { return filepath.Join(p.dir, "parts", name) }
 
 // mount makes a part's directory: volumes and mounted directories are links, mounted files
-// are copies with this machine's names in them.
+// are copies with this machine's names in them. A mount inside of another one comes after it,
+// as it does for containers.
 func (p *place) mount(part types.ServiceConfig) error {
 	root := p.root(part.Name)
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	for _, v := range part.Volumes {
+	volumes := slices.SortedFunc(slices.Values(part.Volumes), func(a, b types.ServiceVolumeConfig) int {
+		return strings.Compare(filepath.Clean(a.Target), filepath.Clean(b.Target))
+	})
+	for _, v := range volumes {
 		at := filepath.Join(root, v.Target)
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			return err
