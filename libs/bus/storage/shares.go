@@ -22,7 +22,7 @@ import (
 // Services write some buckets, each under its own name, and NATS bounds a bucket only as a
 // whole. So edges look after the shares. As long as there is room a service may use any of
 // it. Once a bucket is tight, a service with more than its share begins nothing new there;
-// once it is full, such a service loses its oldest entries. See ADR 0093.
+// once it is full, such a service loses its oldest entries. See ADR 0022.
 const (
 	// tight and full are parts of a bucket's limit; divided is the part that shares are
 	// made of, so that a bucket which was full has room again.

@@ -65,7 +65,7 @@ const (
 
 // Keys is the Deduplicator by records that all edges share: one is made when an
 // instance may begin the call, and written again when the call is over (ADR
-// 0021).
+// 0014).
 type Keys struct {
 	outcomes *store.Outcomes
 	caller   *edges.Caller
