@@ -113,8 +113,12 @@ gen: $(TOOLS) ## Generate the Go code of proto/
 $(TOOLS): tools/go.mod tools/go.sum
 	@echo "building tools; the first time takes minutes"
 	@mkdir -p .tmp/bin
-	@cd tools && GOWORK=off $(PATIENTLY) go build -o ../.tmp/bin/ tool
+	@cd tools && GOWORK=off $(PATIENTLY) go build -o ../.tmp/bin/ $$(go list tool | grep -v /d2)
 	@touch $@
+
+.PHONY: pictures
+pictures: ## Draw docs/pictures/*.d2 as SVG, for light and dark pages
+	@scripts/pictures
 
 .PHONY: tidy
 tidy: ## Bring all go.mod and go.sum files in step, after adding an import
