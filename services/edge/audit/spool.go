@@ -64,11 +64,15 @@ func openSpool(dir string, limit int64, log *slog.Logger) (s *spool, err error) 
 	}
 	files, err := spoolFiles(dir)
 	for s == nil && err == nil {
-		path := filepath.Join(dir, rand.Text()+spoolSuffix)
-		if len(files) > 0 {
-			path, files = files[0], files[1:]
+		if len(files) == 0 {
+			s, err = takeSpool(filepath.Join(dir, rand.Text()+spoolSuffix), limit, log)
+			break
 		}
-		s, err = takeSpool(path, limit, log)
+		var unread error
+		if s, unread = takeSpool(files[0], limit, log); unread != nil {
+			log.Error("an audit spool that nobody has cannot be taken; it is left as it is", "file", files[0], "error", unread)
+		}
+		files = files[1:]
 	}
 	if err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)

@@ -183,6 +183,31 @@ func TestTornSpool(t *testing.T) {
 	}
 }
 
+// A file that cannot be taken, as one of whose damaged end no copy can be made, keeps no edge from starting.
+func TestSpoolThatCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	torn := filepath.Join(dir, "0.spool")
+	err := os.WriteFile(torn, []byte("torn"), 0o600)
+	if err == nil {
+		err = os.Mkdir(torn+".damaged", 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, add, leave, err := audit.SpoolFile(dir)
+	if err == nil {
+		err = add([]byte("mine"))
+		leave()
+	}
+	if err != nil || len(events) != 0 {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	if left, err := os.ReadFile(torn); err != nil || string(left) != "torn" {
+		t.Errorf("the file has %q, %v", left, err)
+	}
+}
+
 // Whatever a spool file has, an edge can open it, and what it adds is there for the next one.
 func FuzzSpool(f *testing.F) {
 	f.Add([]byte{})
