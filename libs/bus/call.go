@@ -223,6 +223,16 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	return false
 }
 
+// Unbegun reports whether an instance says with an error that it did not begin a call, for a
+// reason for which its caller may make the call at another one.
+func Unbegun(f *fault.Error) bool {
+	switch f.Reason {
+	case fault.Overloaded, fault.DeadlineExceeded, fault.Cancelled:
+		return f.Executed == fault.No
+	}
+	return false
+}
+
 // swapping reports whether NATS knew no instance of a service that the registry knows.
 func (a *answer) swapping(err *fault.Error) bool {
 	return errors.Is(err, ErrNoInstance) && a.options.Only == nil && a.caller.conn.members.known(a.service)
