@@ -9,6 +9,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
+// MaxReturn is how long a read is made again in a cluster whose instances are silent.
+const MaxReturn = maxReturn
+
 // Sealed marshals a request and, with keys, seals it and checks the seal.
 func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
 	var s *sealer

@@ -143,7 +143,8 @@ type run struct {
 	// shown is the name that the client said, where a toolset shows another one than the
 	// tool's or prompt's own; empty elsewhere.
 	shown string
-	// begun says that it is in the audit trail that the call begins.
+	// begun says that the beginning of the call was recorded in the audit trail, as far as
+	// this edge knows: another one may have made it.
 	begun bool
 	// depth is how many calls of services stand above this one.
 	depth uint32
