@@ -3,6 +3,7 @@ package registry
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,45 @@ func TestRosterIsBounded(t *testing.T) {
 	}
 	if _, changed := beat(r, "evil", "late", now); !changed {
 		t.Error("a free place is not given")
+	}
+}
+
+// A service with more instances than it has places is deployed anew, a part at a time: every
+// place that an instance leaves is taken with the next beats, and in the end all of them
+// are the new release's.
+func TestRollingDeployBeyondThePlaces(t *testing.T) {
+	t.Parallel()
+	r, now := newRoster(), time.Now()
+	const all, part = MaxInstances + MaxInstances/5, MaxInstances / 10
+	var running []string
+	beats := func() {
+		for _, instance := range running {
+			beat(r, "svc", instance, now)
+		}
+	}
+	for i := range all {
+		running = append(running, fmt.Sprintf("old-%d", i))
+	}
+	beats()
+	for i := range all {
+		running = append(running, fmt.Sprintf("new-%d", i))
+		if (i+1)%part != 0 {
+			continue
+		}
+		beats()
+		for _, instance := range running[:part] {
+			r.leave("svc", instance)
+		}
+		running = running[part:]
+		beats()
+		if n := len(r.announcements()["svc"]); n != MaxInstances {
+			t.Fatalf("%d instances have a place when %d are new", n, i+1)
+		}
+	}
+	for _, ann := range r.announcements()["svc"] {
+		if !strings.HasPrefix(ann.Instance, "new-") {
+			t.Fatalf("%s has a place after it has left", ann.Instance)
+		}
 	}
 }
 
