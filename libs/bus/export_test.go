@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -27,6 +28,19 @@ func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Several reports whether names with these addresses lead to more than one server.
+func Several(servers ...[]string) bool {
+	var all [][]netip.AddrPort
+	for _, addresses := range servers {
+		var one []netip.AddrPort
+		for _, address := range addresses {
+			one = append(one, netip.MustParseAddrPort(address))
+		}
+		all = append(all, one)
+	}
+	return several(all)
 }
 
 // FromLeader is what the server that takes a bucket's writes says of a key.

@@ -170,10 +170,22 @@ func TestStandingStillLeavesNoServer(t *testing.T) {
 	survivesStop(t, cluster.URL())
 }
 
-// The only server there is is not left: to wait for it loses nothing.
+// The only server there is is not left: to wait for it loses nothing. It is the only one under
+// several names too, as in the small fleet of the compose file.
 func TestTheOnlyServerIsNotLeft(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
+	t.Run("one name", func(t *testing.T) {
+		t.Parallel()
+		isNotLeft(t, url)
+	})
+	t.Run("two names", func(t *testing.T) {
+		t.Parallel()
+		isNotLeft(t, url+","+strings.Replace(url, "127.0.0.1", "localhost", 1))
+	})
+}
+
+func isNotLeft(t *testing.T, url string) {
 	network, conn := through(t, url)
 	caller := callerOn(t, conn)
 	instances(t, conn, bustest.Join(t, url))
@@ -185,6 +197,31 @@ func TestTheOnlyServerIsNotLeft(t *testing.T) {
 	bustest.Eventually(t, "calls are answered", func() bool { return caller.Check(t.Context(), "svc") == nil })
 	if lost.Load() {
 		t.Error("the connection was given up")
+	}
+}
+
+// Names lead to several servers if their addresses say so: one server may have several names,
+// and an address of each kind.
+func TestSeveralServers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		servers [][]string
+		several bool
+	}{
+		"one":                            {[][]string{{"10.0.0.1:4222"}}, false},
+		"one that is not found":          {[][]string{nil}, false},
+		"one of both kinds":              {[][]string{{"127.0.0.1:4222", "[::1]:4222"}}, false},
+		"a name with two addresses":      {[][]string{{"10.0.0.1:4222", "10.0.0.2:4222"}}, true},
+		"a name with two of IPv6":        {[][]string{{"[fd00::1]:4222", "[fd00::2]:4222"}}, true},
+		"three names of one":             {[][]string{{"10.0.0.1:4222"}, {"10.0.0.1:4222"}, {"10.0.0.1:4222"}}, false},
+		"a name, and an address of it":   {[][]string{{"127.0.0.1:4222", "[::1]:4222"}, {"127.0.0.1:4222"}}, false},
+		"three":                          {[][]string{{"10.0.0.1:4222"}, {"10.0.0.2:4222"}, {"10.0.0.3:4222"}}, true},
+		"two ports of one address":       {[][]string{{"10.0.0.1:4222"}, {"10.0.0.1:4223"}}, true},
+		"two, of which one is not found": {[][]string{{"10.0.0.1:4222"}, nil}, true},
+	} {
+		if got := bus.Several(c.servers...); got != c.several {
+			t.Errorf("%s: several: %v", name, got)
+		}
 	}
 }
 

@@ -98,10 +98,11 @@ func (s sizes) Collect(all chan<- prometheus.Metric) {
 // sharesShown is how many services of a bucket have a figure.
 const sharesShown = 10
 
-// floods shows which services announce more instances than an edge keeps.
+// floods shows which services announce more instances than an edge keeps, and under no name
+// whether there are more services than that.
 type floods struct{ *catalogue.Live }
 
-var ignored = prometheus.NewDesc("busbar_registry_ignored_announcements", "Announcements since the edge started of instances beyond those that it keeps of a service.", []string{"service"}, nil)
+var ignored = prometheus.NewDesc("busbar_registry_ignored_announcements", "Announcements since the edge started of instances beyond those that it keeps of a service; without the label, of services beyond those that it keeps.", []string{"service"}, nil)
 
 // Describe implements prometheus.Collector.
 func (floods) Describe(all chan<- *prometheus.Desc) { all <- ignored }

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 )
 
 // place is what a pod talks to: pods of a namespace, or an address outside.
@@ -118,7 +120,7 @@ func TestNetwork(t *testing.T) {
 				}
 			}
 			check("to DNS", false, dns, 53, true)
-			check("to NATS", false, nats, 4222, strings.HasSuffix(set["BUSBAR_NATS"], "//nats:4222"))
+			check("to NATS", false, nats, 4222, strings.Contains(set["BUSBAR_NATS"], ".nats-headless:4222"))
 			check("to NATS's monitor", false, nats, 8222, false)
 			check("to the database", false, database, 5432, stores)
 			check("to the collector", false, monitors, 4318, traces)
@@ -136,4 +138,33 @@ func TestNetwork(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Programs have each NATS server of the values for NATS's chart by its own name: that chart
+// does not have servers announce each other, and leaving one that hangs takes another one.
+func TestServersOfNATS(t *testing.T) {
+	t.Parallel()
+	var cluster struct {
+		Config struct{ Cluster struct{ Replicas int } }
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "values/nats.yaml")), &cluster); err != nil {
+		t.Fatal(err)
+	}
+	guide := read(t, root+"/docs/kubernetes.md")
+	var want []string
+	for i := range cluster.Config.Cluster.Replicas {
+		host := fmt.Sprintf("nats-%d.nats-headless", i)
+		want = append(want, "tls://"+host+":4222")
+		if !strings.Contains(guide, ","+host) {
+			t.Errorf("docs/kubernetes.md makes no certificate for %s", host)
+		}
+	}
+	if len(want) < 3 {
+		t.Fatalf("the cluster has %d servers", len(want))
+	}
+	for _, w := range workloads(objects(t, valuesOf(t, ""))) {
+		if got := strings.Split(w.settings()["BUSBAR_NATS"], ","); !slices.Equal(got, want) {
+			t.Errorf("%s joins %q, of %q", w.GetName(), got, want)
+		}
+	}
 }

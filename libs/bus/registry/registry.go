@@ -57,6 +57,8 @@ type Registry struct {
 	roster   *roster
 	hearing  hearing
 	clock    clock
+	// catalogues are what instances offer.
+	catalogues *catalogues
 	// stops end what comes from the connection.
 	stops []func()
 	// changed has a value when the roster, or a catalogue, may differ from what was
@@ -70,10 +72,6 @@ type Registry struct {
 
 	mu       sync.Mutex
 	services []Service
-	// wanted are the keys of catalogues that could not be read; arrived has those that
-	// were heard since.
-	wanted  map[string]bool
-	arrived map[string]*busv1.Catalogue
 }
 
 const (
@@ -91,7 +89,7 @@ const (
 // instances; services are sorted by name.
 func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Registry, err error) {
 	r := &Registry{
-		conn: conn, onChange: onChange, roster: newRoster(), wanted: map[string]bool{}, arrived: map[string]*busv1.Catalogue{},
+		conn: conn, onChange: onChange, roster: newRoster(), catalogues: newCatalogues(conn),
 		changed: make(chan struct{}, 1), joined: make(chan struct{}, 1), back: make(chan struct{}, 1),
 	}
 	r.quit, r.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -106,7 +104,11 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 		return nil, wire.NotSent(err)
 	}
 	r.stops = append(r.stops, func() { _ = heard.Unsubscribe() })
-	stop, err := conn.Subscribe(subject.Key(bus.CatalogueBucket, ">"), r.heardCatalogue)
+	stop, err := conn.Subscribe(subject.Key(bus.CatalogueBucket, ">"), func(msg *nats.Msg) {
+		if r.catalogues.heard(msg) {
+			wake(r.changed)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 		return nil, err
 	}
 	r.hearing.caughtUp(time.Now())
-	v := &view{registry: r, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
+	v := &view{registry: r}
 	if err := v.listAtStart(ctx); err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (r *Registry) Services() []Service {
 func (r *Registry) Current() bool { return r.conn.Connected() && r.hearing.current(time.Now()) }
 
 // Floods are the announcements that found no place, by service: of instances beyond
-// MaxInstances.
+// MaxInstances, and of services beyond MaxServices.
 func (r *Registry) Floods() []Flood { return r.roster.floods() }
 
 // Close stops watching.
@@ -166,7 +168,7 @@ func wake(c chan struct{}) {
 // heard enters one write to the bucket. A service may write under its own name only.
 func (r *Registry) heard(msg *nats.Msg) {
 	service, instance, ok := strings.Cut(subject.KeyOf(bus.RegistryBucket, msg.Subject), ".")
-	if !ok {
+	if !ok || bus.ValidName(service) != nil {
 		return
 	}
 	if wire.Deleted(msg.Header) {
@@ -312,21 +314,27 @@ func (r *Registry) run(v *view) {
 func (r *Registry) tellFloods() {
 	began, ended := r.roster.tell(time.Now())
 	for _, f := range began {
+		if f.Service == "" {
+			r.conn.Log().Warn("more services announce themselves than an edge keeps; those that were known first keep their places, the others are ignored",
+				"kept", MaxServices, "ignored", f.Refused, "one", f.Latest)
+			continue
+		}
 		r.conn.Log().Warn("a service announces more instances than an edge keeps; those that were known first keep their places, the others are ignored",
 			"service", f.Service, "kept", MaxInstances, "ignored", f.Refused)
 	}
 	for _, f := range ended {
+		if f.Service == "" {
+			r.conn.Log().Info("no more services announce themselves than an edge keeps again", "ignored", f.Refused)
+			continue
+		}
 		r.conn.Log().Info("a service announces no more instances than an edge keeps again", "service", f.Service, "ignored", f.Refused)
 	}
 }
 
 // view is what belongs to the goroutine that makes the list of services.
 type view struct {
-	registry   *Registry
-	catalogues map[string]*busv1.Catalogue
-	// again is when a catalogue that could not be read is looked for again; unread says
-	// that there is one.
-	again  map[string]time.Time
+	registry *Registry
+	// unread says that a catalogue could not be read.
 	unread bool
 }
 

@@ -15,6 +15,10 @@ import (
 // knows keep their places for as long as they announce themselves, whoever else does.
 const MaxInstances = 1000
 
+// MaxServices is how many services an edge knows at once. Those that it knows keep their
+// places as instances do.
+const MaxServices = 1000
+
 // MaxAnnouncement is how large an announcement may be, in bytes. The bucket keeps no larger
 // one, and an edge that hears one ignores it.
 const MaxAnnouncement = 4 << 10
@@ -28,7 +32,8 @@ const floodOver = time.Minute
 type roster struct {
 	mu       sync.Mutex
 	services map[string]map[string]*entry
-	// refused are services some of whose instances found no place.
+	// refused are services some of whose instances found no place; all those without a
+	// place are one, under no name.
 	refused map[string]*refusals
 }
 
@@ -52,19 +57,24 @@ type entry struct {
 	ahead []time.Duration
 }
 
-// refusals are the announcements of a service that found no place.
+// refusals are the announcements of a service that found no place; latest is the service.
 type refusals struct {
-	count uint64
-	last  time.Time
-	told  bool
+	count  uint64
+	last   time.Time
+	latest string
+	told   bool
 }
 
-// Flood is how many announcements of a service an edge has ignored because the service
-// had MaxInstances already.
+// Flood is how many announcements an edge has ignored: of a service that had MaxInstances
+// already or, if Service is empty, of the services beyond MaxServices, of which Latest is
+// one.
 type Flood struct {
 	Service string
 	Refused uint64
+	Latest  string
 }
+
+func (f *refusals) flood(service string) Flood { return Flood{service, f.count, f.latest} }
 
 func newRoster() *roster {
 	return &roster{services: map[string]map[string]*entry{}, refused: map[string]*refusals{}}
@@ -74,17 +84,29 @@ func newRoster() *roster {
 func (r *roster) admits(service, instance string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.services[service]
-	if len(all) < MaxInstances || all[instance] != nil {
+	if r.hasPlace(service, instance) {
 		return true
 	}
-	f := r.refused[service]
+	at := service
+	if r.services[service] == nil || r.refused[service] == nil && len(r.refused) > MaxServices {
+		at = ""
+	}
+	f := r.refused[at]
 	if f == nil {
 		f = &refusals{}
-		r.refused[service] = f
+		r.refused[at] = f
 	}
-	f.count, f.last = f.count+1, time.Now()
+	f.count, f.last, f.latest = f.count+1, time.Now(), service
 	return false
+}
+
+// hasPlace reports whether there is a place for an instance, or it has one.
+func (r *roster) hasPlace(service, instance string) bool {
+	all := r.services[service]
+	if all == nil {
+		return len(r.services) < MaxServices
+	}
+	return len(all) < MaxInstances || all[instance] != nil
 }
 
 // enter notes what an instance says, unless it has said something newer or has no place.
@@ -95,7 +117,7 @@ func (r *roster) enter(s said) (known, changed bool) {
 	all := r.services[s.ann.Service]
 	one := all[s.ann.Instance]
 	switch {
-	case one == nil && len(all) >= MaxInstances:
+	case !r.hasPlace(s.ann.Service, s.ann.Instance):
 		return false, false
 	case one == nil:
 		if all == nil {
@@ -212,7 +234,7 @@ func (r *roster) floods() (all []Flood) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for service, f := range r.refused {
-		all = append(all, Flood{service, f.count})
+		all = append(all, f.flood(service))
 	}
 	slices.SortFunc(all, func(a, b Flood) int { return cmp.Compare(a.Service, b.Service) })
 	return all
@@ -226,10 +248,10 @@ func (r *roster) tell(now time.Time) (began, ended []Flood) {
 	for service, f := range r.refused {
 		switch flooding := now.Sub(f.last) < floodOver; {
 		case flooding && !f.told:
-			began = append(began, Flood{service, f.count})
+			began = append(began, f.flood(service))
 			f.told = true
 		case !flooding && f.told:
-			ended = append(ended, Flood{service, f.count})
+			ended = append(ended, f.flood(service))
 			f.told = false
 		}
 	}
