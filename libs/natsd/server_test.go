@@ -2,9 +2,12 @@ package natsd_test
 
 import (
 	"errors"
+	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -116,6 +119,45 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
+}
+
+// A program that tries again and again without its secret is one line of the log, with what
+// to do.
+func TestRefusedLoginsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var logged strings.Builder
+	log := slog.New(slog.NewTextHandler(locked{&mu, &logged}, nil))
+	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Logger: log, Users: `authorization: { user: ada, password: "s3cret" }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tries = 20
+	for range tries {
+		if nc, err := nats.Connect(s.URL()); err == nil {
+			nc.Close()
+			t.Fatal("connected without the password")
+		}
+	}
+	s.Stop()
+	mu.Lock()
+	defer mu.Unlock()
+	if n := strings.Count(logged.String(), "authentication error"); n == 0 || n > tries/2 || !strings.Contains(logged.String(), "--nats-nkey") {
+		t.Errorf("%d lines of %d refusals: %s", n, tries, &logged)
+	}
+}
+
+// locked is a writer for several goroutines.
+type locked struct {
+	mu *sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (l locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(b)
 }
 
 // What was stored is there after a restart, also where every write is synced.
