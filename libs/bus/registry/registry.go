@@ -115,7 +115,7 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 		return nil, err
 	}
 	r.hearing.caughtUp(time.Now())
-	v := &view{registry: r, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
+	v := &view{registry: r, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}, warned: map[string]time.Time{}}
 	if err := v.listAtStart(ctx); err != nil {
 		return nil, err
 	}
@@ -328,6 +328,8 @@ type view struct {
 	// that there is one.
 	again  map[string]time.Time
 	unread bool
+	// warned is when the log last had a warning about the catalogues of a service.
+	warned map[string]time.Time
 }
 
 // listAtStart is list for an edge that starts while a part of the bus is away:

@@ -149,6 +149,10 @@ var errCatalogueAway = errors.New("catalogue is not there yet")
 // wantAgain is how long after a catalogue was asked for it is asked for again.
 const wantAgain = time.Second
 
+// warnAgain is how long after a warning about the catalogues of a service there may be another
+// one: a service that announces one digest after the other must not fill the log.
+const warnAgain = time.Minute
+
 // catalogue returns a catalogue that an instance announced. One that the bucket
 // does not have, or not within reach, is asked for: its instances then put it
 // there again, and this process hears it as they do.
@@ -166,7 +170,10 @@ func (v *view) catalogue(ctx context.Context, service, digest string) (*busv1.Ca
 		return c, nil
 	}
 	r := v.registry
-	r.conn.Log().Warn("catalogue not read yet; asking for it", "service", service, "error", err)
+	if time.Since(v.warned[service]) >= warnAgain {
+		v.warned[service] = time.Now()
+		r.conn.Log().Warn("catalogue not read yet; asking for it", "service", service, "error", err)
+	}
 	r.mu.Lock()
 	r.wanted[key] = true
 	r.mu.Unlock()
@@ -239,6 +246,7 @@ func (v *view) forget(known map[string][]Release) {
 	}
 	gone := func(key string) bool { return !keep[key] }
 	maps.DeleteFunc(v.catalogues, func(key string, _ *busv1.Catalogue) bool { return gone(key) })
+	maps.DeleteFunc(v.warned, func(service string, at time.Time) bool { return known[service] == nil && time.Since(at) >= warnAgain })
 	maps.DeleteFunc(v.again, func(key string, _ time.Time) bool { return gone(key) })
 	v.registry.mu.Lock()
 	maps.DeleteFunc(v.registry.wanted, func(key string, _ bool) bool { return gone(key) })
