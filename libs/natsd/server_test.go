@@ -2,12 +2,10 @@ package natsd_test
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -125,10 +123,8 @@ func TestUsers(t *testing.T) {
 // to do.
 func TestRefusedLoginsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	var logged strings.Builder
-	log := slog.New(slog.NewTextHandler(locked{&mu, &logged}, nil))
-	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Logger: log, Users: `authorization: { user: ada, password: "s3cret" }`})
+	var logged bustest.Log
+	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, nil)), Users: `authorization: { user: ada, password: "s3cret" }`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,24 +136,9 @@ func TestRefusedLoginsAreLoggedOnce(t *testing.T) {
 		}
 	}
 	s.Stop()
-	mu.Lock()
-	defer mu.Unlock()
 	if n := strings.Count(logged.String(), "authentication error"); n == 0 || n > tries/2 || !strings.Contains(logged.String(), "--nats-nkey") {
 		t.Errorf("%d lines of %d refusals: %s", n, tries, &logged)
 	}
-}
-
-// locked is a writer for several goroutines.
-type locked struct {
-	mu *sync.Mutex
-	to io.Writer
-}
-
-// Write implements io.Writer.
-func (l locked) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.to.Write(b)
 }
 
 // What was stored is there after a restart, also where every write is synced.
