@@ -124,8 +124,22 @@ var mistaken = map[string]func(s *service.Service){
 	"prompt q: Meta is not": func(s *service.Service) {
 		service.AddPrompt(s, service.Prompt{Name: "q", Meta: "x"}, func(context.Context, *service.Call, struct{}) ([]mcp.PromptMessage, error) { return nil, nil })
 	},
+	"tool shop_deep: ": func(s *service.Service) {
+		s.AddTool(service.Tool{Name: "deep", Meta: nestedMeta(33)}, nothing)
+	},
+	"resource x:deep: ": func(s *service.Service) {
+		s.AddResource(mcp.Resource{URI: "x:deep", Name: "deep", Meta: nestedMeta(33)}, nowhere)
+	},
+	"prompt deep: ": func(s *service.Service) {
+		s.AddPrompt(mcp.Prompt{Name: "deep", Meta: nestedMeta(33)}, says, nil)
+	},
 	"skill: ":          func(s *service.Service) { s.AddSkill(fstest.MapFS{}) },
 	"resource prefix ": func(s *service.Service) { s.AddResourcePrefix("y:", nil) },
+}
+
+// nestedMeta is a _meta of so many levels.
+func nestedMeta(levels int) mcp.Meta {
+	return mcp.Meta(`{"example.com/a":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`)
 }
 
 func nothing(context.Context, *service.Call, []byte) (*service.Result, error) {
@@ -247,6 +261,7 @@ func TestMetaOfDefinitions(t *testing.T) {
 	})
 	s.AddPrompt(mcp.Prompt{Name: "p", Meta: []byte(raw)}, says, nil)
 	service.AddPrompt(s, service.Prompt{Name: "q", Meta: meta}, func(context.Context, *service.Call, struct{}) ([]mcp.PromptMessage, error) { return nil, nil })
+	s.AddTool(service.Tool{Name: "u", Meta: nestedMeta(32)}, nothing)
 	c := run(t, s)
 	all := c.catalogue("all is there", func(c *busv1.Catalogue) bool { return len(c.Prompts) == 2 })
 	same(t, "tool", string(all.Tools[0].Json), `{"name":"t","inputSchema":{"type":"object"},"_meta":`+raw+`}`)
