@@ -258,12 +258,12 @@ const MaxIdempotencyKey = 255
 // CheckIdempotencyKey refuses an idempotency key that a client gives: an empty
 // one is a mistake rather than none. The error has reason InvalidRequest.
 func CheckIdempotencyKey(key string) error {
-	if key == "" || len(key) > MaxIdempotencyKey {
+	if key == "" || len(key) > MaxIdempotencyKey || !utf8.ValidString(key) {
 		return badKey()
 	}
 	return nil
 }
 
 func badKey() *fault.Error {
-	return fault.New(fault.InvalidRequest, "an idempotency key has 1 to %d bytes", MaxIdempotencyKey)
+	return fault.New(fault.InvalidRequest, "an idempotency key is UTF-8 text of 1 to %d bytes", MaxIdempotencyKey)
 }

@@ -117,8 +117,9 @@ const (
 )
 
 // Serve serves the probe on l until ctx ends: the figures to who shows a token that
-// admits does, in an Authorization header, or to anybody where that is nil, and the
-// rest to anybody. It closes l.
+// admits does, in an Authorization header, and the rest to anybody. Where admits is nil l is
+// a loopback listener, and the figures are for all requests that name a loopback host: a web
+// page that has its own name resolve to loopback reads nothing. It closes l.
 func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token string) bool) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+HealthPath, Health)
@@ -138,10 +139,16 @@ func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token str
 func Bound(l net.Listener) net.Listener { return listener.Bound(l, maxConnections) }
 
 func admitted(admits func(token string) bool, next http.Handler) http.Handler {
-	if admits == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if admits == nil {
+			if listener.IsLoopbackHost(r.Host) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			refused := fault.New(fault.Forbidden, "metrics without a token are read at a loopback name, not at %q", fault.Clip(r.Host))
+			problem.Write(w, problem.Of(http.StatusForbidden, refused, "ask as localhost or 127.0.0.1, or give --metrics-token-file and show the token"))
+			return
+		}
 		if shown, ok := token.Shown(r.Header); ok && admits(shown) {
 			next.ServeHTTP(w, r)
 			return

@@ -91,7 +91,11 @@ type keyed struct {
 }
 
 func keyedOf(v View) *keyed {
-	return &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), v.Arguments)}
+	arguments, ok := sameArguments(v.Arguments)
+	if !ok { // refused before or after, as they are
+		arguments = v.Arguments
+	}
+	return &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), arguments)}
 }
 
 // Once implements Deduplicator.
