@@ -46,17 +46,13 @@ func dispatch(cfg *Config) link {
 			if r.Target.Service == "" {
 				return r.useTask(ctx, cfg)
 			}
-			room := budget.Of(ctx)
-			room.For(r.Payer)
 			deadline := time.Now().Add(r.timeLimit())
 			req := r.request(deadline)
 			var err error
 			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 				return nil, err
 			}
-			frame, err := cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
-				OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
-			})
+			frame, err := r.send(ctx, cfg, req)
 			if err != nil {
 				return nil, err
 			}
@@ -75,6 +71,18 @@ func dispatch(cfg *Config) link {
 			return answer, nil
 		}
 	}
+}
+
+// send makes the call if there is room for its result.
+func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame *busv1.Frame, err error) {
+	of := budget.Source{Service: r.Target.Service, Method: r.Method, Name: r.Name}
+	if err := budget.Of(ctx).Expect(&r.result, r.Payer, r.depth, of); err != nil {
+		return nil, err
+	}
+	defer func() { r.result.Done(of, len(frame.GetResult().GetJson())) }()
+	return cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
+		OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: &r.result,
+	})
 }
 
 // answerOf is the answer of a terminal frame that begins no task.

@@ -1,0 +1,286 @@
+package budget_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
+)
+
+var list = budget.Source{Service: "svc", Method: "tools/call", Name: "list"}
+
+// had makes a call of a source that has a result of size bytes, read at once.
+func had(b *budget.Budget, party string, of budget.Source, size int) error {
+	var r budget.Result
+	a, release := open(b, party, 0)
+	defer release()
+	err := a.Expect(&r, party, 0, of)
+	if err != nil {
+		return err
+	}
+	if err = r.Take(size); err != nil {
+		size = 0
+	}
+	r.Done(of, size)
+	return err
+}
+
+// expects is how many bytes an idle edge expects of the next call of a source.
+func expects(t *testing.T, b *budget.Budget, party string, of budget.Source) int64 {
+	t.Helper()
+	var r budget.Result
+	a, release := open(b, party, 0)
+	defer release()
+	before := b.Expected()
+	if err := a.Expect(&r, party, 0, of); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Done(of, 0)
+	return b.Expected() - before
+}
+
+// What a tool had lately says what is expected of it next.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	const kib = 1 << 10
+	for name, c := range map[string]struct {
+		had  []int // sizes of results, the oldest first; of others than the caller if below 0
+		want int64
+	}{
+		"nothing is known":                        {nil, 0},
+		"small results":                           {[]int{256 * kib, 10}, 0},
+		"one large result":                        {[]int{3*mib + 1}, 3*mib + 1},
+		"equal results":                           {[]int{5 * mib, 5 * mib, 5 * mib}, 5 * mib},
+		"a new result counts half":                {[]int{8 * mib, 4 * mib}, 6 * mib},
+		"no result after a large one":             {[]int{8 * mib, 0 * mib}, 8 * mib},
+		"a tiny one after a large one":            {[]int{8 * mib, 2}, 4*mib + 1},
+		"seven small ones after a giant one":      {[]int{16 * mib, 2, 2, 2, 2, 2, 2, 2}, 0},
+		"a large one after small ones":            {[]int{16 * mib, 2, 2, 2, 2, 2, 2, 2, mib}, mib},
+		"of others":                               {[]int{-8 * mib}, 8 * mib},
+		"own small ones beside large ones":        {[]int{-16 * mib, 100, -16 * mib, -16 * mib}, 0},
+		"own large ones beside small ones":        {[]int{8 * mib, -mib, 8 * mib, -mib}, 8 * mib},
+		"more than a caller may hold":             {[]int{64 * mib, 64 * mib}, 32 * mib},
+		"the first own one after those of others": {[]int{-8 * mib, 2 * mib}, 2 * mib},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := budget.New(64 * mib)
+			for _, size := range c.had {
+				party := "caller"
+				if size < 0 {
+					party, size = "other", -size
+				}
+				if err := had(b, party, list, size); err != nil && !fault.Is(err, fault.ResultTooLarge) {
+					t.Fatal(err)
+				}
+			}
+			if got := expects(t, b, "caller", list); got != c.want {
+				t.Errorf("%d bytes are expected, want %d", got, c.want)
+			}
+			if b.Expected() != 0 || b.Held() != 0 {
+				t.Errorf("%d bytes are expected and %d held by nobody", b.Expected(), b.Held())
+			}
+		})
+	}
+}
+
+func TestExpect(t *testing.T) {
+	t.Parallel()
+	refused := func(t *testing.T, err error, reason fault.Reason) {
+		t.Helper()
+		if f := fault.From(err); err == nil || f.Reason != reason || f.Executed != fault.No {
+			t.Fatalf("%v, want %s, executed no", err, reason)
+		}
+	}
+	// begin begins calls of a source, each with an account of its own, until one is refused.
+	begin := func(t *testing.T, b *budget.Budget, party string, depth uint32, of budget.Source) (all []*budget.Result, last error) {
+		t.Helper()
+		for range 1000 {
+			r := &budget.Result{}
+			a, release := open(b, party, 0)
+			t.Cleanup(release)
+			if last = a.Expect(r, party, depth, of); last != nil {
+				return all, last
+			}
+			all = append(all, r)
+		}
+		t.Fatal("none is refused")
+		return nil, nil
+	}
+	known := func(t *testing.T, size int) *budget.Budget {
+		t.Helper()
+		b := budget.New(64 * mib)
+		if err := had(b, "first", list, size); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	t.Run("a party has room for half, all for three quarters, and each depth by itself", func(t *testing.T) {
+		t.Parallel()
+		b := known(t, 4*mib)
+		for _, c := range []struct {
+			party string
+			depth uint32
+			want  int
+		}{{"one", 0, 8}, {"two", 0, 4}, {"three", 0, 0}, {"one", 1, 8}, {"two", 1, 4}} {
+			all, err := begin(t, b, c.party, c.depth, list)
+			if refused(t, err, fault.Overloaded); len(all) != c.want {
+				t.Errorf("%d calls of %s at depth %d begin, want %d", len(all), c.party, c.depth, c.want)
+			}
+			if after := fault.From(err).RetryAfter; after <= 0 {
+				t.Errorf("to be tried again after %v", after)
+			}
+		}
+	})
+	t.Run("what has arrived is not expected any more, and counts until it is read", func(t *testing.T) {
+		t.Parallel()
+		b := known(t, 4*mib)
+		all, _ := begin(t, b, "one", 0, list)
+		for _, r := range all {
+			for range 4 {
+				if err := r.Take(mib); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Done(list, 4*mib)
+		}
+		if b.Expected() != 0 || b.Held() != 32*mib {
+			t.Errorf("%d bytes are expected, %d held", b.Expected(), b.Held())
+		}
+		more, err := begin(t, b, "one", 0, list)
+		if refused(t, err, fault.Overloaded); len(more) != 0 {
+			t.Errorf("%d more begin", len(more))
+		}
+	})
+	t.Run("a call that ends without a result gives its room back", func(t *testing.T) {
+		t.Parallel()
+		b := known(t, 4*mib)
+		for range 3 {
+			all, _ := begin(t, b, "one", 0, list)
+			if len(all) != 8 {
+				t.Fatalf("%d begin", len(all))
+			}
+			for _, r := range all {
+				r.Done(list, 0)
+			}
+		}
+		if b.Expected() != 0 {
+			t.Errorf("%d bytes are expected", b.Expected())
+		}
+	})
+	t.Run("what is expected refuses no result", func(t *testing.T) {
+		t.Parallel()
+		b := known(t, 4*mib)
+		begin(t, b, "one", 0, list)
+		other := list
+		other.Name = "unknown"
+		for _, size := range []int{100, 4 * mib} {
+			if err := had(b, "one", other, size); err != nil {
+				t.Errorf("%d bytes: %v", size, err)
+			}
+		}
+	})
+	t.Run("calls of other tools, and small ones of a caller, need no room", func(t *testing.T) {
+		t.Parallel()
+		b := known(t, 4*mib)
+		if err := had(b, "small", list, 100); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, b, "one", 0, list)
+		begin(t, b, "two", 0, list)
+		for range 100 {
+			if err := had(b, "small", list, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("a request takes no more than it may, and one call always may begin", func(t *testing.T) {
+		t.Parallel()
+		b := known(t, 12*mib)
+		ctx, release := b.Open(context.Background(), 10*mib)
+		defer release()
+		call := func() (*budget.Result, error) {
+			part, written := budget.Part(ctx)
+			t.Cleanup(written)
+			r := &budget.Result{}
+			return r, budget.Of(part).Expect(r, "one", 0, list)
+		}
+		first, err := call()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = call()
+		refused(t, err, fault.ResultTooLarge)
+		first.Done(list, 0)
+		if _, err = call(); err != nil {
+			t.Errorf("when the first had no result: %v", err)
+		}
+	})
+	t.Run("a result that never has room is too large, not to be tried again, and forgotten", func(t *testing.T) {
+		t.Parallel()
+		b := budget.New(8 * mib)
+		for range 3 {
+			if err := had(b, "one", list, 5*mib); !fault.Is(err, fault.ResultTooLarge) || fault.From(err).Executed != fault.Yes {
+				t.Fatalf("%v, want too large, executed yes", err)
+			}
+		}
+		for range 6 {
+			if err := had(b, "one", list, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := expects(t, b, "one", list); n != 0 {
+			t.Errorf("%d bytes are expected after small ones", n)
+		}
+	})
+	t.Run("a service of many tools, and many callers, make an edge remember no more than it does", func(t *testing.T) {
+		t.Parallel()
+		b := budget.New(0)
+		for i := range 3000 {
+			if err := had(b, "one", budget.Source{Service: "flood", Method: "tools/call", Name: fmt.Sprint(i)}, mib); err != nil {
+				t.Fatal(err)
+			}
+			if err := had(b, fmt.Sprint("party ", i), list, mib); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sources, parties := b.Remembered()
+		if sources != 1024 || parties > 1024+64 {
+			t.Errorf("%d tools and %d callers of them are remembered", sources, parties)
+		}
+	})
+	t.Run("without an account anything goes", func(t *testing.T) {
+		t.Parallel()
+		var r budget.Result
+		if err := budget.Of(context.Background()).Expect(&r, "one", 0, list); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Take(1 << 40); err != nil {
+			t.Error(err)
+		}
+		r.Done(list, 1<<40)
+	})
+}
+
+// A call with a small result allocates nothing, also where other tools have large ones.
+func TestSmallResultsCostNothing(t *testing.T) {
+	b := budget.New(0)
+	if err := had(b, "one", list, mib); err != nil {
+		t.Fatal(err)
+	}
+	a, release := open(b, "one", 0)
+	defer release()
+	small := list
+	small.Name = "small"
+	r := &budget.Result{}
+	if n := testing.AllocsPerRun(100, func() {
+		if a.Expect(r, "one", 0, small) != nil || r.Take(100) != nil {
+			t.Error("refused")
+		}
+		r.Done(small, 100)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
