@@ -1,7 +1,7 @@
 // Package budget bounds the bytes of results that an edge holds: from when they
 // arrive from the bus until their client has taken them. Without a bound the
 // memory of an edge is that of its slowest readers. A call whose result will be
-// large is sent only if there is room for it (expect.go).
+// large begins only if there is room for it (expect.go).
 //
 // Bytes are counted once for each result, by its length; a door may have a second
 // copy for a moment, in another form.

@@ -4,7 +4,7 @@ import "github.com/busbar-mcp/busbar/libs/fault"
 
 // Nobody knows the size of a result before it is made, so the results that a tool had
 // lately say what the next one needs, as they do at an instance (ADR 0095). A call whose
-// result will be large is sent only if there is room for that; until the result is here,
+// result will be large begins only if there is room for that; until the result is here,
 // the calls after it find that much less. What has arrived counts by itself: expected
 // bytes never refuse a result.
 
@@ -36,38 +36,52 @@ type expecting struct {
 type Result struct {
 	account *Account
 	who     expecting
+	size    int64 // what its source leads to expect
 	left    int64 // what is expected and has not arrived
 	arrived int64
 	known   bool // the source had large results lately
 	refused bool // there was no room for what arrived
 }
 
-// Expect is For, and makes room for the result of a call, of any size that its source had
-// lately: r takes it. Done has to be called when the call is over. The error is a
-// *fault.Error that says that the call did not run: with reason ResultTooLarge if the
-// request has no room for it beside its other results, Overloaded if the edge has none.
-// One result has room at an edge that is idle, however large those before it were.
-func (a *Account) Expect(r *Result, party string, depth uint32, of Source) error {
+// Await is For, and has r take the result of a call. It reports whether that will be
+// large, by the results that its source had lately: such a call begins only once Expect
+// has made room. Done has to be called when the call is over.
+func (a *Account) Await(r *Result, party string, depth uint32, of Source) (large bool) {
 	*r = Result{account: a, who: expecting{party, depth}}
+	if a == nil {
+		return false
+	}
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.moveTo(party)
+	r.size, r.known = b.expects(of, party)
+	return r.size > small
+}
+
+// Expect makes room for a large result, once. The error is a *fault.Error that says that
+// the call did not run: with reason ResultTooLarge if the request has no room for it
+// beside its other results, Overloaded if the edge has none. One result has room at an
+// edge that is idle, however large those before it were.
+func (r *Result) Expect() error {
+	a := r.account
 	if a == nil {
 		return nil
 	}
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.moveTo(party)
-	var n int64
-	if n, r.known = b.expects(of, party); n <= small {
+	if r.left > 0 || r.size <= small {
 		return nil
 	}
-	n = min(n, b.limit/2)
+	n := min(r.size, b.limit/2)
 	if root := a.root(); root.max > 0 {
 		n = min(n, root.max)
 		if others := root.taken + root.expected; others > 0 && others+n > root.max {
 			return tooLarge(root.max).Ran(fault.No)
 		}
 	}
-	if b.held+b.expectedAt[depth]+n > b.limit/4*3 || b.parties[party]+b.expectedBy[r.who]+n > b.limit/2 {
+	if b.held+b.expectedAt[r.who.depth]+n > b.limit/4*3 || b.parties[a.party]+b.expectedBy[r.who]+n > b.limit/2 {
 		return noRoom(fault.No)
 	}
 	r.expect(n)

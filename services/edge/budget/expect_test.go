@@ -16,7 +16,8 @@ func had(b *budget.Budget, party string, of budget.Source, size int) error {
 	var r budget.Result
 	a, release := open(b, party, 0)
 	defer release()
-	err := a.Expect(&r, party, 0, of)
+	a.Await(&r, party, 0, of)
+	err := r.Expect()
 	if err != nil {
 		return err
 	}
@@ -34,11 +35,18 @@ func expects(t *testing.T, b *budget.Budget, party string, of budget.Source) int
 	a, release := open(b, party, 0)
 	defer release()
 	before := b.Expected()
-	if err := a.Expect(&r, party, 0, of); err != nil {
-		t.Fatal(err)
-	}
 	defer r.Done(of, 0)
-	return b.Expected() - before
+	large := a.Await(&r, party, 0, of)
+	for range 2 { // asked again for another instance
+		if err := r.Expect(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := b.Expected() - before
+	if large != (n > 0) {
+		t.Errorf("%d bytes are expected, large: %t", n, large)
+	}
+	return n
 }
 
 // What a tool had lately says what is expected of it next.
@@ -101,7 +109,8 @@ func TestExpect(t *testing.T) {
 			r := &budget.Result{}
 			a, release := open(b, party, 0)
 			t.Cleanup(release)
-			if last = a.Expect(r, party, depth, of); last != nil {
+			a.Await(r, party, depth, of)
+			if last = r.Expect(); last != nil {
 				return all, last
 			}
 			all = append(all, r)
@@ -205,7 +214,8 @@ func TestExpect(t *testing.T) {
 			part, written := budget.Part(ctx)
 			t.Cleanup(written)
 			r := &budget.Result{}
-			return r, budget.Of(part).Expect(r, "one", 0, list)
+			budget.Of(part).Await(r, "one", 0, list)
+			return r, r.Expect()
 		}
 		first, err := call()
 		if err != nil {
@@ -254,8 +264,8 @@ func TestExpect(t *testing.T) {
 	t.Run("without an account anything goes", func(t *testing.T) {
 		t.Parallel()
 		var r budget.Result
-		if err := budget.Of(context.Background()).Expect(&r, "one", 0, list); err != nil {
-			t.Fatal(err)
+		if budget.Of(context.Background()).Await(&r, "one", 0, list) || r.Expect() != nil {
+			t.Fatal("refused")
 		}
 		if err := r.Take(1 << 40); err != nil {
 			t.Error(err)
@@ -276,7 +286,7 @@ func TestSmallResultsCostNothing(t *testing.T) {
 	small.Name = "small"
 	r := &budget.Result{}
 	if n := testing.AllocsPerRun(100, func() {
-		if a.Expect(r, "one", 0, small) != nil || r.Take(100) != nil {
+		if a.Await(r, "one", 0, small) || r.Take(100) != nil {
 			t.Error("refused")
 		}
 		r.Done(small, 100)

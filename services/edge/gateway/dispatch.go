@@ -73,15 +73,24 @@ func dispatch(cfg *Config) link {
 	}
 }
 
-// send makes the call if there is room for its result.
+// send makes the call. One whose result will be large, with an effect or without, begins
+// with this edge's permit, which it has if there is room. Until then it waits at its
+// service, where that is fair, and takes up no room here.
 func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame *busv1.Frame, err error) {
 	of := budget.Source{Service: r.Target.Service, Method: r.Method, Name: r.Name}
-	if err := budget.Of(ctx).Expect(&r.result, r.Payer, r.depth, of); err != nil {
-		return nil, err
+	permit := r.permit
+	if budget.Of(ctx).Await(&r.result, r.Payer, r.depth, of) {
+		req.AskFirst = true
+		permit = func(ctx context.Context, instance string) error {
+			if err := r.result.Expect(); err != nil || r.permit == nil {
+				return err
+			}
+			return r.permit(ctx, instance)
+		}
 	}
 	defer func() { r.result.Done(of, len(frame.GetResult().GetJson())) }()
 	return cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
-		OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: &r.result,
+		OnFrame: r.onFrame, Permit: permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: &r.result,
 	})
 }
 
