@@ -41,6 +41,8 @@ type Budget struct {
 	expectedAt map[uint32]int64
 	expectedBy map[expecting]int64
 	sources    map[Source]*means
+	waiting    int           // calls that wait for room
+	freed      chan struct{} // closed when there is more; nil if none waits
 
 	carried  int64            // what calls in flight have brought; see Carry
 	carriers map[string]int64 // by party
@@ -201,7 +203,10 @@ func (a *Account) end() {
 	}
 	a.ended = true
 	b.count(a.party, -a.held)
-	b.held, a.held = b.held-a.held, 0
+	if a.held > 0 {
+		b.held, a.held = b.held-a.held, 0
+		b.free()
+	}
 }
 
 func noRoom(executed fault.Executed) error {

@@ -1,6 +1,11 @@
 package budget
 
-import "github.com/busbar-mcp/busbar/libs/fault"
+import (
+	"context"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
 
 // Nobody knows the size of a result before it is made, so the results that a tool had
 // lately say what the next one needs, as they do at an instance (ADR 0095). A call whose
@@ -13,6 +18,10 @@ const (
 	// remembers, and maxPartiesOf how many parties for each.
 	maxSources   = 1024
 	maxPartiesOf = 64
+	// maxWait is how long a call that is about to begin waits for room: an instance holds
+	// a slot for it. maxWaiting is how many do.
+	maxWait    = 500 * time.Millisecond
+	maxWaiting = 64
 )
 
 // Source is where results come from: a tool, prompt or resource of a service.
@@ -59,18 +68,57 @@ func (a *Account) Await(r *Result, party string, depth uint32, of Source) (large
 	return r.size > small
 }
 
-// Expect makes room for a large result, once. The error is a *fault.Error that says that
-// the call did not run: with reason ResultTooLarge if the request has no room for it
-// beside its other results, Overloaded if the edge has none. One result has room at an
-// edge that is idle, however large those before it were.
-func (r *Result) Expect() error {
-	a := r.account
-	if a == nil {
+// Expect makes room for a large result, once; it waits a moment for that. The error is a
+// *fault.Error that says that the call did not run: with reason ResultTooLarge if the
+// request has no room for it beside its other results, Overloaded if the edge has none.
+// One result has room at an edge that is idle, however large those before it were.
+func (r *Result) Expect(ctx context.Context) error {
+	if r.account == nil {
 		return nil
 	}
-	b := a.budget
+	b := r.account.budget
+	late := time.NewTimer(maxWait)
+	defer late.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for {
+		err := r.fit()
+		if !fault.Is(err, fault.Overloaded) || b.waiting >= maxWaiting {
+			return err
+		}
+		if b.freed == nil {
+			b.freed = make(chan struct{})
+		}
+		freed := b.freed
+		b.waiting++
+		b.mu.Unlock()
+		over := false
+		select {
+		case <-freed:
+		case <-late.C:
+			over = true
+		case <-ctx.Done():
+			over = true
+		}
+		b.mu.Lock()
+		if b.waiting--; over {
+			return err
+		}
+	}
+}
+
+// free wakes the calls that wait for room.
+func (b *Budget) free() {
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
+}
+
+// fit makes room if there is some.
+func (r *Result) fit() error {
+	a := r.account
+	b := a.budget
 	if r.left > 0 || r.size <= small {
 		return nil
 	}
@@ -138,7 +186,10 @@ func (r *Result) Done(of Source, size int) {
 	b := r.account.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.expect(-r.left)
+	if r.left > 0 {
+		r.expect(-r.left)
+		b.free()
+	}
 	if mean, _ := b.expects(of, r.who.party); n == 0 || r.refused && n < mean {
 		return
 	}

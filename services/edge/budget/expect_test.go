@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
@@ -17,7 +19,7 @@ func had(b *budget.Budget, party string, of budget.Source, size int) error {
 	a, release := open(b, party, 0)
 	defer release()
 	a.Await(&r, party, 0, of)
-	err := r.Expect()
+	err := r.Expect(context.Background())
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func expects(t *testing.T, b *budget.Budget, party string, of budget.Source) int
 	defer r.Done(of, 0)
 	large := a.Await(&r, party, 0, of)
 	for range 2 { // asked again for another instance
-		if err := r.Expect(); err != nil {
+		if err := r.Expect(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +112,7 @@ func TestExpect(t *testing.T) {
 			a, release := open(b, party, 0)
 			t.Cleanup(release)
 			a.Await(r, party, depth, of)
-			if last = r.Expect(); last != nil {
+			if last = r.Expect(context.Background()); last != nil {
 				return all, last
 			}
 			all = append(all, r)
@@ -215,7 +217,7 @@ func TestExpect(t *testing.T) {
 			t.Cleanup(written)
 			r := &budget.Result{}
 			budget.Of(part).Await(r, "one", 0, list)
-			return r, r.Expect()
+			return r, r.Expect(context.Background())
 		}
 		first, err := call()
 		if err != nil {
@@ -261,10 +263,74 @@ func TestExpect(t *testing.T) {
 			t.Errorf("%d tools and %d callers of them are remembered", sources, parties)
 		}
 	})
+	t.Run("a call waits a moment for room", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			b := known(t, 4*mib)
+			all, _ := begin(t, b, "one", 0, list)
+			for _, end := range []func(){
+				func() { all[0].Done(list, 0) }, // without a result
+				func() { // with one, which is read
+					a, read := open(b, "one", 0)
+					r := &budget.Result{}
+					a.Await(r, "one", 0, budget.Source{})
+					all[1].Done(list, 0)
+					if err := r.Take(4 * mib); err != nil {
+						t.Error(err)
+					}
+					synctest.Wait()
+					read()
+				},
+			} {
+				ended := make(chan error, 1)
+				r := &budget.Result{}
+				a, release := open(b, "one", 0)
+				defer release()
+				a.Await(r, "one", 0, list)
+				go func() { ended <- r.Expect(t.Context()) }()
+				synctest.Wait()
+				end()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			a, release := open(b, "one", 0)
+			defer release()
+			r := &budget.Result{}
+			a.Await(r, "one", 0, list)
+			refused(t, r.Expect(ctx), fault.Overloaded)
+			if took := time.Since(begun); took != time.Millisecond {
+				t.Errorf("one that is given up waits %v", took)
+			}
+			ended := make(chan error, 100)
+			for range cap(ended) {
+				go func() {
+					r := &budget.Result{}
+					a, release := open(b, "one", 0)
+					defer release()
+					a.Await(r, "one", 0, list)
+					ended <- r.Expect(t.Context())
+				}()
+			}
+			synctest.Wait()
+			if n := len(ended); n != cap(ended)-64 {
+				t.Errorf("%d are refused at once, want all but 64", n)
+			}
+			for range cap(ended) {
+				refused(t, <-ended, fault.Overloaded)
+			}
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("the others wait %v", took)
+			}
+		})
+	})
 	t.Run("without an account anything goes", func(t *testing.T) {
 		t.Parallel()
 		var r budget.Result
-		if budget.Of(context.Background()).Await(&r, "one", 0, list) || r.Expect() != nil {
+		if budget.Of(context.Background()).Await(&r, "one", 0, list) || r.Expect(context.Background()) != nil {
 			t.Fatal("refused")
 		}
 		if err := r.Take(1 << 40); err != nil {
@@ -293,4 +359,36 @@ func TestSmallResultsCostNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+func BenchmarkSmallResult(b *testing.B) {
+	for name, large := range map[string]bool{"no tool has large results": false, "another tool has": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			room := budget.New(0)
+			if large {
+				if err := had(room, "one", list, mib); err != nil {
+					b.Fatal(err)
+				}
+			}
+			small, r := budget.Source{Service: "svc", Method: "tools/call", Name: "small"}, &budget.Result{}
+			for b.Loop() {
+				a, release := open(room, "one", 0)
+				a.Await(r, "one", 0, small)
+				_ = r.Take(100)
+				r.Done(small, 100)
+				release()
+			}
+		})
+	}
+	b.Run("counted only when it arrives", func(b *testing.B) {
+		b.ReportAllocs()
+		room := budget.New(0)
+		for b.Loop() {
+			a, release := open(room, "one", 0)
+			a.For("one")
+			_ = a.Take(100)
+			release()
+		}
+	})
 }

@@ -82,7 +82,7 @@ func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame 
 	if budget.Of(ctx).Await(&r.result, r.Payer, r.depth, of) {
 		req.AskFirst = true
 		permit = func(ctx context.Context, instance string) error {
-			if err := r.result.Expect(); err != nil || r.permit == nil {
+			if err := r.result.Expect(ctx); err != nil || r.permit == nil {
 				return err
 			}
 			return r.permit(ctx, instance)
