@@ -49,7 +49,8 @@ type Result struct {
 	left    int64 // what is expected and has not arrived
 	arrived int64
 	known   bool // the source had large results lately
-	refused bool // there was no room for what arrived
+	// tooLarge says that what arrived was more than has room even at an idle edge.
+	tooLarge bool
 }
 
 // Await is For, and has r take the result of a call. It reports whether that will be
@@ -167,17 +168,20 @@ func (r *Result) Take(n int) error {
 	if r.arrived += size; r.arrived > b.limit/2 {
 		err = fault.New(fault.ResultTooLarge, "the result has more than the %d bytes that an edge holds for one caller", b.limit/2).Ran(fault.Yes)
 	}
-	if r.refused = err != nil; !r.refused {
+	if err == nil {
 		r.expect(-min(size, r.left))
+	} else {
+		r.tooLarge = fault.Is(err, fault.ResultTooLarge)
 	}
 	return err
 }
 
 // Done ends what is expected, and notes that the call had a result of size bytes; 0 for a
-// call without one. Of a result that was refused, what arrived is noted.
+// call without one. Of a result that was too large, what
+// arrived is noted. One that found the edge full says nothing of the next.
 func (r *Result) Done(of Source, size int) {
 	n := int64(size)
-	if r.refused {
+	if r.tooLarge {
 		n = r.arrived
 	}
 	if r.account == nil || !r.known && n <= small {
@@ -190,7 +194,7 @@ func (r *Result) Done(of Source, size int) {
 		r.expect(-r.left)
 		b.free()
 	}
-	if mean, _ := b.expects(of, r.who.party); n == 0 || r.refused && n < mean {
+	if mean, _ := b.expects(of, r.who.party); n == 0 || r.tooLarge && n < mean {
 		return
 	}
 	b.note(of, r.who.party, n)
