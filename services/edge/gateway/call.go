@@ -6,6 +6,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -160,4 +161,6 @@ type run struct {
 	// permit is asked right before an instance of the service begins a call that
 	// may have an effect, and may refuse; nil does not. See bus.Options.Permit.
 	permit Permit
+	// result is the room of the call's result.
+	result budget.Result
 }
