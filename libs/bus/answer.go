@@ -17,10 +17,12 @@ import (
 
 // answer makes one attempt at a call and collects its frames.
 type answer struct {
-	caller    *Caller
-	service   string
-	options   Options
-	deadline  time.Time
+	caller   *Caller
+	service  string
+	options  Options
+	deadline time.Time
+	// began is when the first attempt at the call did.
+	began     time.Time
 	id, reply string
 	method    string
 	// tried are the instances that this attempt and those before it went to, first its place
@@ -151,7 +153,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		a.terminal = true // nothing runs
 		if a.probed {
 			a.stalled = false
-			a.strayed = a.options.Harmless && a.caller.conn.Clustered() && len(a.others("")) == 0
+			a.strayed = a.unreached() && len(a.others("")) == 0
 			return nil, a.lost().Because(ErrNoInstance)
 		}
 		if a.words > 0 {

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,11 +28,9 @@ var reachable = map[string]bool{
 
 const (
 	// maxAttempts is how many instances are tried, one after the other, for a call
-	// that ran at none.
+	// that ran at none. Attempts of a call that is lost although an instance may live do not
+	// count until maxReturn: its NATS server hangs, or it is on its way to another one.
 	maxAttempts = 3
-	// maxStrayed is how many more are made of a call that is lost although an instance may
-	// live: its NATS server hangs, or it is on its way to another one.
-	maxStrayed = 2
 	// attemptPause comes before each but the first.
 	attemptPause = 20 * time.Millisecond
 	// reconnectPause comes before the second one where NATS knew no instance, and the
@@ -161,15 +158,15 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	id := req.Id
 	ctx, span := sent(ctx, service, req)
 	var tried []string
-	full, doubt, lost, most := false, false, false, maxAttempts
+	full, doubt, lost, most, began := false, false, false, maxAttempts, time.Now()
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full, lostBefore: lost, last: n == most}
+		a := &answer{caller: c, service: service, options: o, deadline: deadline, began: began, tried: tried, full: full, lostBefore: lost, last: n == most}
 		frame, err := a.attempt(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)
 			return frame, nil
 		}
-		if a.strayed && most < maxAttempts+maxStrayed {
+		if a.strayed && time.Since(began) < maxReturn {
 			most++
 		}
 		if n == most || !a.again(err, n) || !pause(ctx, deadline, a.pause(err)) {
@@ -182,7 +179,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 		tried, full = a.tried, err.Reason == fault.Overloaded
 		doubt, lost = doubt || err.Executed != fault.No, lost || err.Reason == fault.PeerLost
 		if a.strayed && !errors.Is(err, ErrNoInstance) { // it lives
-			tried = slices.DeleteFunc(tried, func(instance string) bool { return instance == a.has() })
+			tried = nil
 		}
 		req.Id = id + attempted + strconv.Itoa(n+1)
 	}
@@ -219,6 +216,16 @@ func (a *answer) again(err *fault.Error, n int) bool {
 		return (n == 1 || a.lostBefore) && a.swapping(err)
 	case fault.PeerLost:
 		return !a.stalled && (unrun || a.options.Harmless) // who is stalled would get it again
+	}
+	return false
+}
+
+// Unbegun reports whether an instance says with an error that it did not begin a call, for a
+// reason for which its caller may make the call at another one.
+func Unbegun(f *fault.Error) bool {
+	switch f.Reason {
+	case fault.Overloaded, fault.DeadlineExceeded, fault.Cancelled:
+		return f.Executed == fault.No
 	}
 	return false
 }

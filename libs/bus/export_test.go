@@ -2,12 +2,16 @@ package bus
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
+
+// MaxReturn is how long a read is made again in a cluster whose instances are silent.
+const MaxReturn = maxReturn
 
 // Sealed marshals a request and, with keys, seals it and checks the seal.
 func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
@@ -24,6 +28,19 @@ func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Several reports whether names with these addresses lead to more than one server.
+func Several(servers ...[]string) bool {
+	var all [][]netip.AddrPort
+	for _, addresses := range servers {
+		var one []netip.AddrPort
+		for _, address := range addresses {
+			one = append(one, netip.MustParseAddrPort(address))
+		}
+		all = append(all, one)
+	}
+	return several(all)
 }
 
 // FromLeader is what the server that takes a bucket's writes says of a key.

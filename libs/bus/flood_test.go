@@ -18,10 +18,16 @@ import (
 
 // flood announces so many made-up instances of a service, as fast as the bus takes them.
 func flood(t *testing.T, url, service string, instances int) {
+	floodWith(t, url, instances, func(i int) (string, string) { return service, fmt.Sprintf("I%011d", i) })
+}
+
+// floodWith announces so many made-up instances: named says of which service each is, and
+// what it is called.
+func floodWith(t *testing.T, url string, instances int, named func(i int) (service, instance string)) {
 	nc := raw(t, url)
 	now := uint64(time.Now().UnixNano())
 	for i := range instances {
-		instance := fmt.Sprintf("I%011d", i)
+		service, instance := named(i)
 		data, err := proto.Marshal(&busv1.Announcement{
 			Service: service, Instance: instance, Version: "1.0.0", StartedUnixNano: now, CatalogueDigest: strings.Repeat("0", 64), SentUnixNano: now,
 		})
@@ -113,4 +119,46 @@ func TestRegistryCutOff(t *testing.T) {
 	}
 	between.Mend()
 	bustest.Eventually(t, "the edge knows all again", func() bool { return v.Current() && v.now() == "late 1.0.0 x1: b; text 1.0.0 x1: a" })
+}
+
+// A user of a bus without permissions makes up thousands of services. Those that were known
+// before stay, and one that comes with the made-up ones is seen whatever its name.
+func TestRegistryFloodedWithServices(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	log := &bustest.Log{}
+	bustest.Connect(t, url) // makes the buckets
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "edge", Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	v := watch(t, conn)
+	announce(t, bustest.Connect(t, url), "text", "one", "1.0.0", catalogue("text", "a"))
+	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	const names = 5 * registry.MaxServices
+	made := func(i int) (string, string) { return fmt.Sprintf("evil-%d", i), "one" }
+	floodWith(t, url, registry.MaxServices-100, made)
+	late := announce(t, bustest.Connect(t, url), "zulu", "one", "1.0.0", catalogue("zulu", "b"))
+	v.sees(t, "text 1.0.0 x1: a; zulu 1.0.0 x1: b", atOnce)
+	for range 3 {
+		floodWith(t, url, names, made)
+		late.Withdraw(t.Context())
+		v.sees(t, "text 1.0.0 x1: a", atOnce)
+		late = announce(t, bustest.Connect(t, url), "zulu", "one", "1.0.0", catalogue("zulu", "b"))
+		v.sees(t, "text 1.0.0 x1: a; zulu 1.0.0 x1: b", atOnce)
+	}
+	for _, s := range v.changes.all() {
+		if !strings.Contains(s, "text 1.0.0 x1: a") {
+			t.Errorf("the edge saw %q", s)
+		}
+	}
+	floods := v.Floods()
+	if len(floods) != 1 || floods[0].Service != "" || floods[0].Refused < names-registry.MaxServices || !strings.HasPrefix(floods[0].Latest, "evil-") {
+		t.Errorf("the floods are %v", floods)
+	}
+	bustest.Eventually(t, "the log names one of them", func() bool { return strings.Contains(log.String(), "more services announce themselves") })
+	if n := strings.Count(log.String(), "\n"); n > 20 {
+		t.Errorf("the log has %d lines:\n%.2000s", n, log)
+	}
 }

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,5 +155,52 @@ func TestFollowSlowly(t *testing.T) {
 	}, nobody)
 	if err != nil || frame.GetResult() == nil || heard != n {
 		t.Errorf("%v, %v after %d", frame, err, heard)
+	}
+}
+
+// An attempt that its instance did not begin is not the end of the call for a follower: the
+// edge that serves the stream makes the call again, or sends a response. Without that edge
+// nobody knows whether it did.
+func TestFollowerWaitsForAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []fault.Reason{fault.Overloaded, fault.DeadlineExceeded, fault.Cancelled} {
+		for name, kept := range map[string]bool{"the next one is kept": true, "nothing is kept of the next one": false} {
+			t.Run(string(reason)+", "+name, func(t *testing.T) {
+				t.Parallel()
+				url := bustest.Server(t)
+				unbegun := errorFrame(&busv1.Error{Reason: string(reason), Executed: busv1.Executed_EXECUTED_NO, Message: "not begun"})
+				unbegun.Seq = 2
+				alive := &busv1.Frame{Seq: 1, Instance: "i", Body: &busv1.Frame_Alive{Alive: &busv1.Alive{}}}
+				calls := 0
+				peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+					req := &busv1.Request{}
+					if err := proto.Unmarshal(msg.Data, req); err != nil {
+						t.Error(err)
+					}
+					calls++
+					switch {
+					case calls == 1:
+						sendFrames(t, nc, req.Stream, alive, unbegun)
+					case kept:
+						sendFrames(t, nc, req.Stream, progressFrame(1), resultFrame(2, `{}`))
+					default:
+						sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`))
+					}
+				})
+				one, two := keepingCaller(t, url), keepingCaller(t, url)
+				s := one.NewStream()
+				if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), bus.Options{Harmless: true}); err != nil {
+					t.Fatal(err)
+				}
+				got := follow(within(t, bustest.Patience), two, s, edges.Position{}, nobody)
+				if !kept {
+					fails(t, got.err, fault.PeerLost, fault.Unknown)
+					return
+				}
+				if heard := strings.Join(got.heard, ", "); got.err != nil || got.frame.GetResult() == nil || heard != "1.1 alive, 2.1 progress" {
+					t.Errorf("%v, %v after %s", got.frame, got.err, heard)
+				}
+			})
+		}
 	}
 }

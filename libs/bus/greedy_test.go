@@ -2,18 +2,21 @@ package bus_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -118,6 +121,48 @@ func TestHeadersCount(t *testing.T) {
 				t.Errorf("the service that fills the bucket may begin more: %v", err)
 			}
 		})
+	}
+}
+
+// A service that was refused, and tries again when it was told to, is admitted once there is
+// room.
+func TestRefusedServiceIsAdmittedAgain(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	network, conn := through(t, url)
+	s, err := storage.Ensure(within(t, bustest.Patience), conn, storage.Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Keep())
+	small(t, url, bus.TasksBucket, 4<<20)
+	js := rawJetStream(t, url)
+	const entry = 64 << 10
+	for i := range 4 << 20 * 4 / 5 / entry { // tight, but not so full that anything is removed
+		if _, err := js.Publish(t.Context(), fmt.Sprintf("$KV.%s.evil.%d", bus.TasksBucket, i), make([]byte, entry)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap(t, network, conn) // and the buckets are looked at
+	var refused *fault.Error
+	bustest.Eventually(t, "the service has more than its share", func() bool {
+		return errors.As(s.Admit(bus.TasksBucket, "evil"), &refused)
+	})
+	found, err := js.Stream(t.Context(), "KV_"+bus.TasksBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := found.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for tries := 0; refused != nil; tries++ {
+		if tries == 5 { // less than the time between two looks without a refusal
+			t.Fatalf("refused %d times: %v", tries, refused)
+		}
+		<-time.After(refused.RetryAfter)
+		if refused = nil; !errors.As(s.Admit(bus.TasksBucket, "evil"), &refused) {
+			break
+		}
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -181,14 +184,49 @@ func (c *Conn) ping() {
 // lookForOthers notes whether there is another server: one that was configured or that the
 // cluster announced, or another address of the same name.
 func (c *Conn) lookForOthers() {
-	servers := c.nc.Servers()
-	others := len(servers) > 1
-	if u, err := url.Parse(servers[0]); !others && err == nil && net.ParseIP(u.Hostname()) == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), dialTime)
-		defer cancel()
-		addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip4", u.Hostname())
-		more, _ := net.DefaultResolver.LookupNetIP(ctx, "ip6", u.Hostname())
-		others = len(addresses) > 1 || len(more) > 1 // one server may have an address of each kind
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	var servers [][]netip.AddrPort
+	for _, server := range c.nc.Servers() {
+		servers = append(servers, resolve(ctx, server))
 	}
-	c.network.others.Store(others)
+	c.network.others.Store(several(servers))
+}
+
+// resolve returns the addresses of a server by its URL. There are none if its name is not
+// known at the moment.
+func resolve(ctx context.Context, server string) (all []netip.AddrPort) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil
+	}
+	port, _ := strconv.ParseUint(u.Port(), 10, 16)
+	addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	for _, address := range addresses {
+		all = append(all, netip.AddrPortFrom(address.Unmap(), uint16(port)))
+	}
+	return all
+}
+
+// several reports whether names, by their addresses, lead to more than one server. One server
+// may have several names, and an address of each kind. A name without an address counts as
+// another server, which is away.
+func several(servers [][]netip.AddrPort) bool {
+	for i, addresses := range servers {
+		four := 0
+		for _, address := range addresses {
+			if address.Addr().Is4() {
+				four++
+			}
+		}
+		if four > 1 || len(addresses)-four > 1 {
+			return true
+		}
+		for _, other := range servers[:i] {
+			if !slices.ContainsFunc(addresses, func(a netip.AddrPort) bool { return slices.Contains(other, a) }) {
+				return true
+			}
+		}
+	}
+	return false
 }

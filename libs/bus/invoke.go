@@ -61,7 +61,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	var body proto.Message
 	var err error
 	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
-		s.log(req).ErrorContext(ctx, "handler panicked", "panic", logged(caught.Value), "stack", stack(caught.Callers))
+		s.log(req).ErrorContext(ctx, "handler panicked", "panic", s.logged(caught.Value), "stack", stack(caught.Callers))
 		err = s.broken(req)
 	}
 	s.served.Add(1)
@@ -77,7 +77,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
-		s.log(req).ErrorContext(ctx, "handler failed", "error", logged(err))
+		s.log(req).ErrorContext(ctx, "handler failed", "error", s.logged(err))
 		f = s.broken(req)
 		if !effective(req.Method) {
 			f = f.Ran(fault.No)
@@ -103,13 +103,20 @@ func (s *Server) broken(req *busv1.Request) *fault.Error {
 // text and a stack of maxFrames is one that operators can follow as a whole.
 const maxLogged = 2 << 10
 
-// logged is the text of a value that a handler failed with, cut to maxLogged.
-func logged(v any) string {
-	text := fmt.Sprint(v)
-	if len(text) <= maxLogged {
+// logged is the text of a value that a handler failed with, without its secrets, cut to
+// maxLogged. It is cleaned with as much text behind the cut, so that the cut leaves no half
+// of a secret.
+func (s *Server) logged(v any) string {
+	text := fmt.Sprintf("%+v", v) // with the names of fields, by which secrets are known
+	size := len(text)
+	text = text[:min(size, 2*maxLogged)]
+	if s.cfg.Clean != nil {
+		text = s.cfg.Clean(text)
+	}
+	if size <= 2*maxLogged && len(text) <= maxLogged {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxLogged], "") + fmt.Sprintf("… (%d bytes)", len(text))
+	return strings.ToValidUTF8(text[:min(len(text), maxLogged)], "") + fmt.Sprintf("… (%d bytes)", size)
 }
 
 // maxFrames bounds a stack: a handler that calls itself without end has millions.

@@ -17,7 +17,7 @@ import (
 )
 
 // Limits of what an instance keeps of calls with an idempotency key, for edges
-// that take over from one that died (ADR 0021).
+// that take over from one that died (ADR 0014).
 const (
 	// keptLife is how long it keeps an answer.
 	keptLife = 5 * time.Minute

@@ -3,15 +3,18 @@ package bus_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -275,6 +278,50 @@ func TestRegistryIgnoresForgery(t *testing.T) {
 	v.sees(t, "text 1.0.0 x1: a; zoo 1.0.0 x1: z", atOnce)
 	stored(t, url, "text.one", "zoo.z")
 	comesLate(t, url, v)
+}
+
+// Catalogues that nobody has are looked for again and again, and cost one line of the log in a
+// while.
+func TestMissingCataloguesDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var log bustest.Log
+	bustest.Connect(t, url)
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "edge", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	v := watch(t, conn)
+	nc := raw(t, url)
+	asked := make(chan *nats.Msg, 100)
+	if _, err := nc.ChanSubscribe(subject.Catalogue("evil", "*"), asked); err != nil {
+		t.Fatal(err)
+	}
+	const digests = 12
+	for i := range digests {
+		digest := fmt.Sprintf("%064x", i)
+		data, err := proto.Marshal(&busv1.Announcement{Service: "evil", Instance: "one", Version: "9.9.9", StartedUnixNano: uint64(i + 1), CatalogueDigest: digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Publish("$KV.registry.evil.one", data); err != nil {
+			t.Fatal(err)
+		}
+		for wanted := false; !wanted; {
+			select {
+			case m := <-asked:
+				wanted = strings.HasSuffix(m.Subject, digest)
+			case <-time.After(bustest.Patience):
+				t.Fatalf("nobody asks for catalogue %d", i)
+			}
+		}
+	}
+	announce(t, bustest.Connect(t, url), "zoo", "z", "1.0.0", catalogue("zoo", "z"))
+	v.sees(t, "zoo 1.0.0 x1: z", atOnce)
+	if n := strings.Count(log.String(), "catalogues not read yet"); n == 0 || n > digests/2 {
+		t.Errorf("%d warnings of %d catalogues: %s", n, digests, &log)
+	}
 }
 
 func TestAnnounceRefusesWhatDoesNotFit(t *testing.T) {

@@ -40,6 +40,9 @@ type ServerConfig struct {
 	// Logger, unless nil, is the log for a request whose handler panics, or fails in a way
 	// that its caller is not told. By default it is that of the connection.
 	Logger func(req *busv1.Request) *slog.Logger
+	// Clean, unless nil, takes the secrets out of the text of a panic or an error before it
+	// is logged.
+	Clean func(text string) string
 }
 
 const (

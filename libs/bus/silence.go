@@ -27,9 +27,12 @@ const (
 	// late, or another instance was silent to the call before.
 	maxSlow = 4 * MaxSilence
 	late    = 50 * time.Millisecond
-	// maxUnreached is the same for a call without effect, in a cluster: the NATS server of
-	// the instance may hang, which the instance has left by then.
+	// maxUnreached is the same for a call that does no harm twice, in a cluster: the NATS
+	// server of the instance may hang, which the instance has left by then. Such a call is
+	// made again until maxReturn after it began, by when the instance has reached another
+	// server, or is not going to.
 	maxUnreached = 2 * maxUnanswered
+	maxReturn    = maxUnanswered + 2*dialTime
 )
 
 // catchUp sends how long it took until everything that the bus had for this
@@ -114,7 +117,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			alive()
 		case took := <-caughtUp:
 			if took > late {
-				patience = maxSlow
+				patience = max(patience, maxSlow)
 			}
 			// What came before this has still to be handed over.
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
@@ -145,7 +148,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 		case <-x.timer.C:
 			now := time.Now() // the timer says when it was due, not when this ran
 			if now.Sub(next) > late {
-				patience = maxSlow
+				patience = max(patience, maxSlow)
 			}
 			switch {
 			case !now.Before(a.deadline):
@@ -176,6 +179,9 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				quietUntil = now.Add(max(late, min(heard.Add(patience).Sub(now), AliveEvery)))
 			default:
 				a.stalled = a.stalled && !a.moves(a.has()) // another one may be back by now
+				if a.stalled && a.mayReturn() {
+					a.stalled, a.strayed = false, true
+				}
 				return nil, a.lost()
 			}
 		}
@@ -185,13 +191,20 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 // patience is how long the instance may be silent in all.
 func (a *answer) patience() time.Duration {
 	switch {
+	case a.unreached():
+		return maxUnreached
 	case len(a.tried) > 1:
 		return maxSlow
-	case a.options.Harmless && a.caller.conn.Clustered():
-		return maxUnreached
 	}
 	return maxStall
 }
+
+// unreached reports whether the NATS server of a silent instance may be the one that hangs,
+// and the call may be made again for that.
+func (a *answer) unreached() bool { return a.options.Harmless && a.caller.conn.Clustered() }
+
+// mayReturn reports whether there is time for a silent instance to reach another NATS server.
+func (a *answer) mayReturn() bool { return a.unreached() && time.Since(a.began) < maxReturn }
 
 // rest takes what came while the instance was asked how the call ended: where this process was
 // late, its progress waits here, and the answer to that question would pass it by.

@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // F2: the edge's connection breaks after the message that makes a task due, and
@@ -51,6 +52,23 @@ func TestF2TaskThatWasTakenIsATask(t *testing.T) {
 		t.Errorf("ran %d times", n)
 	}
 	drained(t, natsURL)
+}
+
+// A change of a task that is stored, and whose acknowledgement is lost, may have had its effect.
+func TestTaskChangeWithoutAnAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	tasks := openTasks(t, url)
+	id := begin(t, tasks, "x")
+	var armed atomic.Bool
+	stored := make(chan struct{})
+	through := openTasks(t, cutAfter(t, url, []byte("HPUB $KV.tasks."), &armed, stored))
+	armed.Store(true)
+	said := make(chan error, 1)
+	go func() { said <- through.Cancel(t.Context(), id) }()
+	becomes(t, tasks, id, cancelled)
+	close(stored)
+	fails(t, await(t, "it is said what became of it", said), fault.Unavailable, fault.Unknown)
 }
 
 // cutAfter is a way to NATS that forwards everything. Once it is armed, the

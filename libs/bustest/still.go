@@ -15,7 +15,7 @@ func StoodStill(answer string) bool {
 // DatabaseStoodStill is StoodStill for an answer of a service whose Postgres was silent for too
 // long (250 ms).
 func DatabaseStoodStill(answer string) bool {
-	return strings.Contains(answer, "does not answer; try again shortly") || strings.Contains(answer, "the audit database cannot be read; try again shortly")
+	return strings.Contains(answer, "does not answer; try again shortly")
 }
 
 // Heard makes a request until neither NATS nor Postgres stood still meanwhile, and says what

@@ -17,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -432,4 +434,22 @@ func TestOneProcessAFile(t *testing.T) {
 	}
 	kill()
 	open(t, database.Config{File: file, Owner: "test"}).Close()
+}
+
+// TestSeverity reads what a server says in another language (lc_messages).
+func TestSeverity(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said          pgconn.PgError
+		lost, inDoubt bool
+	}{
+		"an error":                        {pgconn.PgError{Severity: "ERROR"}, false, false},
+		"an error in German":              {pgconn.PgError{Severity: "FEHLER", SeverityUnlocalized: "ERROR"}, false, false},
+		"the connection ends":             {pgconn.PgError{Severity: "FATAL"}, true, true},
+		"the connection ends, in Russian": {pgconn.PgError{Severity: "ВАЖНО", SeverityUnlocalized: "FATAL"}, true, true},
+	} {
+		if lost, doubt := database.Lost(&c.said), database.InDoubt(&c.said); lost != c.lost || doubt != c.inDoubt {
+			t.Errorf("%s: lost %t, in doubt %t", name, lost, doubt)
+		}
+	}
 }

@@ -43,3 +43,7 @@ func (l *Lossy) Write(ctx context.Context, f func(context.Context, Tx) error) er
 	}
 	return fault.New(fault.Unavailable, "the database was lost").Ran(fault.Unknown).Because(doubt{errLost})
 }
+
+// Lost and InDoubt are what becomes of an error of Postgres.
+func Lost(err error) bool    { return lost(err) }
+func InDoubt(err error) bool { return errors.As(inDoubt(err), new(doubt)) }

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,9 +29,12 @@ type doubt struct{ error }
 
 func (d doubt) Unwrap() error { return d.error }
 
+// severity is that of an error, in English whatever language the server speaks.
+func severity(said *pgconn.PgError) string { return cmp.Or(said.SeverityUnlocalized, said.Severity) }
+
 func inDoubt(err error) error {
 	var said *pgconn.PgError
-	if err == nil || errors.As(err, &said) && said.Severity == "ERROR" {
+	if err == nil || errors.As(err, &said) && severity(said) == "ERROR" {
 		return err
 	}
 	return doubt{err}
@@ -124,7 +128,7 @@ func repeatable(err error) bool {
 func lost(err error) bool {
 	var said *pgconn.PgError
 	if errors.As(err, &said) {
-		return said.Severity == "FATAL"
+		return severity(said) == "FATAL"
 	}
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && connection(err)
 }

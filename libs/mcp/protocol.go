@@ -258,12 +258,12 @@ const MaxIdempotencyKey = 255
 // CheckIdempotencyKey checks a client's idempotency key. An empty one is a mistake, not a
 // missing key. The error has reason InvalidRequest.
 func CheckIdempotencyKey(key string) error {
-	if key == "" || len(key) > MaxIdempotencyKey {
+	if key == "" || len(key) > MaxIdempotencyKey || !utf8.ValidString(key) {
 		return badKey()
 	}
 	return nil
 }
 
 func badKey() *fault.Error {
-	return fault.New(fault.InvalidRequest, "an idempotency key must have 1 to %d bytes", MaxIdempotencyKey)
+	return fault.New(fault.InvalidRequest, "an idempotency key must be UTF-8 text of 1 to %d bytes", MaxIdempotencyKey)
 }

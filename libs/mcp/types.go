@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -14,10 +15,17 @@ import (
 // such as com.example/.
 type Meta []byte
 
-// MarshalJSON fails if Meta is not a JSON object.
+// metaLimits bound a Meta. It is part of messages, and clients read 64 levels of those.
+var metaLimits = Limits{Bytes: 1 << 20, Depth: 32, Values: 1 << 20, Members: 1 << 20, NumberBytes: 400, StringBytes: 1 << 20}
+
+// MarshalJSON fails if Meta is not a JSON object, has a member twice, is nested deeper than 32
+// levels, or is larger than 1 MiB.
 func (m Meta) MarshalJSON() ([]byte, error) {
 	if v := jsontext.Value(m); v.Kind() != '{' || !v.IsValid() {
 		return nil, errors.New("_meta is not a JSON object")
+	}
+	if err := Valid(m, metaLimits); err != nil {
+		return nil, fmt.Errorf("_meta: %v", err) //nolint:errorlint // its author is wrong, not who calls
 	}
 	return m, nil
 }

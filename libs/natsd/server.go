@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -114,7 +116,7 @@ func run(cfg Config, full *atomic.Bool) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure NATS: %w", err)
 	}
-	ns.SetLoggerV2(logger{cfg.Logger, full}, false, false, false)
+	ns.SetLoggerV2(logger{cfg.Logger, full, &refusals{}}, false, false, false)
 	// It returns when the store is read and the listener is there, or can not be. Asked
 	// any earlier, ReadyForConnections sleeps between its looks.
 	ns.Start()
@@ -163,8 +165,32 @@ func (s *Server) Stop() {
 
 // logger gives the server's log lines to slog.
 type logger struct {
-	log  *slog.Logger
-	full *atomic.Bool
+	log     *slog.Logger
+	full    *atomic.Bool
+	refused *refusals
+}
+
+// refusedEvery is how often refused logins are logged: a program without its secret tries
+// again several times a second, for as long as it runs.
+const refusedEvery = time.Minute
+
+// refusals are the logins that were refused since they were last logged.
+type refusals struct {
+	mu     sync.Mutex
+	logged time.Time
+	since  int
+}
+
+// note counts a refused login. It returns how many there were if it is time to log them.
+func (r *refusals) note() (n int, log bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since++
+	if time.Since(r.logged) < refusedEvery {
+		return 0, false
+	}
+	n, r.since, r.logged = r.since, 0, time.Now()
+	return n, true
 }
 
 func (l logger) Noticef(f string, v ...any) { l.log.Debug("nats: " + fmt.Sprintf(f, v...)) }
@@ -180,5 +206,13 @@ func (l logger) Errorf(f string, v ...any) {
 			l.full.Store(true)
 		}
 	}
-	l.log.Error("nats: " + fmt.Sprintf(f, v...))
+	text := fmt.Sprintf(f, v...)
+	if !strings.Contains(text, server.ErrAuthentication.Error()) {
+		l.log.Error("nats: " + text)
+		return
+	}
+	if n, log := l.refused.note(); log {
+		l.log.Warn("NATS refuses a program that shows no secret of a user, or a wrong one; start it with --nats-nkey and the secret of its user",
+			"connection", text, "refused", n, "quiet", refusedEvery)
+	}
 }

@@ -2,6 +2,7 @@ package natsd_test
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,28 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
+}
+
+// A program that tries again and again without its secret is one line of the log, with what
+// to do.
+func TestRefusedLoginsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var logged bustest.Log
+	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logged, nil)), Users: `authorization: { user: ada, password: "s3cret" }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tries = 20
+	for range tries {
+		if nc, err := nats.Connect(s.URL()); err == nil {
+			nc.Close()
+			t.Fatal("connected without the password")
+		}
+	}
+	s.Stop()
+	if n := strings.Count(logged.String(), "authentication error"); n == 0 || n > tries/2 || !strings.Contains(logged.String(), "--nats-nkey") {
+		t.Errorf("%d lines of %d refusals: %s", n, tries, &logged)
+	}
 }
 
 // What was stored is there after a restart, also where every write is synced.

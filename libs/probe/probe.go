@@ -116,9 +116,10 @@ const (
 	maxConnections = 100
 )
 
-// Serve serves the probe on l until ctx ends. The metrics need a token in an Authorization
-// header that admits accepts, unless admits is nil; the rest is open to everybody. It
-// closes l.
+// Serve serves the probe on l until ctx ends, and closes l. The metrics need a token in an
+// Authorization header that admits accepts; the rest is open to everybody. If admits is nil, l is
+// a loopback listener and the metrics are for requests that name a loopback host, so a web page
+// whose name resolves to loopback cannot read them.
 func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token string) bool) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+HealthPath, Health)
@@ -138,10 +139,16 @@ func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token str
 func Bound(l net.Listener) net.Listener { return listener.Bound(l, maxConnections) }
 
 func admitted(admits func(token string) bool, next http.Handler) http.Handler {
-	if admits == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if admits == nil {
+			if listener.IsLoopbackHost(r.Host) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			refused := fault.New(fault.Forbidden, "metrics without a token are read at a loopback name, not at %q", fault.Clip(r.Host))
+			problem.Write(w, problem.Of(http.StatusForbidden, refused, "ask as localhost or 127.0.0.1, or give --metrics-token-file and show the token"))
+			return
+		}
 		if shown, ok := token.Shown(r.Header); ok && admits(shown) {
 			next.ServeHTTP(w, r)
 			return

@@ -122,6 +122,47 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestHost keeps figures that need no token from a web page whose own name resolves to
+// loopback (DNS rebinding).
+func TestHost(t *testing.T) {
+	t.Parallel()
+	const own = "0123456789abcdef"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checks := func() []probe.Check { return nil }
+	open := serve(t, probe.Flags{MetricsListen: "127.0.0.1:0"}, probe.New(checks))
+	closed := serve(t, probe.Flags{MetricsListen: "127.0.0.1:0", MetricsToken: file}, probe.New(checks))
+	for _, c := range []struct {
+		url, host string
+		status    int
+	}{
+		{open, "localhost", 200}, {open, "LOCALHOST:9100", 200}, {open, "127.0.0.2:9100", 200}, {open, "[::1]:9100", 200}, {open, "[::1]", 200},
+		{open, "evil.example", 403}, {open, "evil.example:9100", 403}, {open, "localhost.evil.example", 403}, {open, "127.0.0.1.evil.example", 403}, {open, "10.0.0.1", 403},
+		{closed, "evil.example", 200}, // the token is what a page has not
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close, r.Host = true, c.host
+		r.Header.Set("Authorization", "Bearer "+own)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.status || (c.status == 200) != strings.Contains(string(body), "go_") {
+			t.Errorf("%s: %d %.200s", c.host, resp.StatusCode, body)
+		}
+		if c.status == 403 && !strings.Contains(string(body), "--metrics-token-file") {
+			t.Errorf("%s is not told the way on: %s", c.host, body)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	if l, err := (probe.Flags{}).Open(); l != nil || err != nil {

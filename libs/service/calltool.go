@@ -42,18 +42,23 @@ func (r *ToolResult) Text() string { return mcp.TextOf(r.Content) }
 //
 // Only a tool with CallsTools has the right to, until its call's deadline; a
 // task, for 12 hours. The call ends with ctx. Every error is a *fault.Error,
-// whose Executed is about that tool alone. A handler may return it as it is, also after
+// whose Executed is about that tool alone; with an idempotency key, about every call with it. A handler may return it as it is, also after
 // other tools it called have run: the client is told unknown then. One that has had other
 // effects must not.
 func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
-	r, err := c.callTool(ctx, t)
+	var ran bus.Ran
+	r, err := c.callTool(ctx, t, &ran)
+	if f := fault.From(err); f != nil && f.Executed == fault.No && t.IdempotencyKey != "" && ran.Instance == "" {
+		err = f.Ran(fault.Unknown) // no edge looked whether an earlier call with the key ran
+	}
 	if err == nil || fault.From(err).Executed != fault.No {
 		c.ranOthers.Store(true)
 	}
 	return r, err
 }
 
-func (c *Call) callTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
+// callTool notes in ran which edge answered.
+func (c *Call) callTool(ctx context.Context, t ToolCall, ran *bus.Ran) (*ToolResult, error) {
 	if c.tool == nil || !c.tool.wire.CallsTools {
 		return nil, fault.New(fault.Internal, "only a tool with CallsTools may call others")
 	}
@@ -76,7 +81,7 @@ func (c *Call) callTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	frame, err := caller.Call(ctx, bus.Gateway, req, nil)
+	frame, err := caller.CallWith(ctx, bus.Gateway, req, bus.Options{Ran: ran})
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ func TestTextIsTextAsItIs(t *testing.T) {
 	returning[any](s, service.Tool{Name: "any"}, "one")
 	returning[any](s, service.Tool{Name: "any-number"}, 1)
 	returning(s, service.Tool{Name: "optional"}, &word)
+	returning[*string](s, service.Tool{Name: "nil"}, nil)
 	returning(s, service.Tool{Name: "said", OutputSchema: []byte(`{"type":"string"}`)}, "one")
 	returning(s, service.Tool{Name: "object"}, map[string]string{"a": "b"})
 	c := run(t, s)
@@ -51,13 +52,14 @@ func TestTextIsTextAsItIs(t *testing.T) {
 		"any":        content(`"one"`) + "}",
 		"any-number": content(`"1"`) + `,"structuredContent":1}`,
 		"optional":   content(quoted) + `,"structuredContent":` + quoted + "}",
+		"nil":        `{"content":[],"structuredContent":null}`,
 		"said":       content(`"one"`) + `,"structuredContent":"one"}`,
 		"object":     content(`"{\"a\":\"b\"}"`) + `,"structuredContent":{"a":"b"}}`,
 	} {
 		same(t, name, c.result(tool(name, "{}")), want)
 	}
-	for _, shown := range c.catalogue("they are announced", func(c *busv1.Catalogue) bool { return len(c.Tools) == 9 }).Tools {
-		declares := map[string]bool{"optional": true, "said": true, "object": true}[shown.Name]
+	for _, shown := range c.catalogue("they are announced", func(c *busv1.Catalogue) bool { return len(c.Tools) == 10 }).Tools {
+		declares := map[string]bool{"optional": true, "nil": true, "said": true, "object": true}[shown.Name]
 		if strings.Contains(string(shown.Json), "outputSchema") != declares {
 			t.Errorf("%s: %s", shown.Name, shown.Json)
 		}
@@ -122,8 +124,22 @@ var mistaken = map[string]func(s *service.Service){
 	"prompt q: Meta is not": func(s *service.Service) {
 		service.AddPrompt(s, service.Prompt{Name: "q", Meta: "x"}, func(context.Context, *service.Call, struct{}) ([]mcp.PromptMessage, error) { return nil, nil })
 	},
+	"tool shop_deep: ": func(s *service.Service) {
+		s.AddTool(service.Tool{Name: "deep", Meta: nestedMeta(33)}, nothing)
+	},
+	"resource x:deep: ": func(s *service.Service) {
+		s.AddResource(mcp.Resource{URI: "x:deep", Name: "deep", Meta: nestedMeta(33)}, nowhere)
+	},
+	"prompt deep: ": func(s *service.Service) {
+		s.AddPrompt(mcp.Prompt{Name: "deep", Meta: nestedMeta(33)}, says, nil)
+	},
 	"skill: ":          func(s *service.Service) { s.AddSkill(fstest.MapFS{}) },
 	"resource prefix ": func(s *service.Service) { s.AddResourcePrefix("y:", nil) },
+}
+
+// nestedMeta is a _meta of so many levels.
+func nestedMeta(levels int) mcp.Meta {
+	return mcp.Meta(`{"example.com/a":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`)
 }
 
 func nothing(context.Context, *service.Call, []byte) (*service.Result, error) {
@@ -201,6 +217,29 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// TestMistakesOfARunningService are logged, and keep no other instance from starting.
+func TestMistakesOfARunningService(t *testing.T) {
+	t.Parallel()
+	var logged strings.Builder
+	s := service.New("shop", service.WithNamespace("shop"), service.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+	s.AddTool(service.Tool{Name: "good"}, nothing)
+	c := run(t, s)
+	for want, add := range mistaken {
+		before := logged.Len()
+		add(s)
+		if line := logged.String()[before:]; strings.Count(line, "not added to the running service") != 1 {
+			t.Errorf("%s is logged as %q", want, line)
+		}
+	}
+	r, err := s.Start(t.Context(), c.conn)
+	if err != nil {
+		t.Fatalf("a second instance is refused for what the first one has reported: %v", err)
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMetaOfDefinitions is in lists and contents as it was given.
 func TestMetaOfDefinitions(t *testing.T) {
 	t.Parallel()
@@ -222,6 +261,7 @@ func TestMetaOfDefinitions(t *testing.T) {
 	})
 	s.AddPrompt(mcp.Prompt{Name: "p", Meta: []byte(raw)}, says, nil)
 	service.AddPrompt(s, service.Prompt{Name: "q", Meta: meta}, func(context.Context, *service.Call, struct{}) ([]mcp.PromptMessage, error) { return nil, nil })
+	s.AddTool(service.Tool{Name: "u", Meta: nestedMeta(32)}, nothing)
 	c := run(t, s)
 	all := c.catalogue("all is there", func(c *busv1.Catalogue) bool { return len(c.Prompts) == 2 })
 	same(t, "tool", string(all.Tools[0].Json), `{"name":"t","inputSchema":{"type":"object"},"_meta":`+raw+`}`)

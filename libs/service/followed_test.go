@@ -103,7 +103,7 @@ func next(t *testing.T, heard <-chan logs.Record) (r logs.Record) {
 }
 
 // A panic, and an error that clients are not told, are each one record: of the service's
-// log, bounded, and for operators, without secrets there; so is an end by runtime.Goexit,
+// log, bounded, and for operators, without secrets; so is an end by runtime.Goexit,
 // which FailNow of a test calls. The caller is told neither text nor stack.
 func TestOperatorsFollowPanics(t *testing.T) {
 	t.Parallel()
@@ -122,6 +122,12 @@ func TestOperatorsFollowPanics(t *testing.T) {
 		if strings.Contains(string(in), "goexit") {
 			runtime.Goexit()
 		}
+		if strings.Contains(string(in), "fields") {
+			panic(&struct{ User, Password string }{"ada", "hunter2"})
+		}
+		if strings.Contains(string(in), "secret") {
+			panic("cannot log in: password=hunter2")
+		}
 		if strings.Contains(string(in), "error") {
 			return nil, errors.New("disk on host7 is full; password=hunter2")
 		}
@@ -137,6 +143,8 @@ func TestOperatorsFollowPanics(t *testing.T) {
 		{`{"long":1}`, "handler panicked", `…","stack":["`},
 		{`{"far":1}`, "handler failed", `é…"`},
 		{`{"goexit":1}`, "handler ended its goroutine with runtime.Goexit", ``},
+		{`{"secret":1}`, "handler panicked", `"panic":"cannot log in: password=`},
+		{`{"fields":1}`, "handler panicked", `"panic":"&{User:ada Password:`},
 		{`{"error":1}`, "handler failed", `"error":"disk on host7 is full; password=`},
 	} {
 		f := c.fails(tool("breaks", one.in), fault.Internal)
@@ -151,6 +159,9 @@ func TestOperatorsFollowPanics(t *testing.T) {
 			t.Errorf("the stack does not name the handler: %s", r.Data)
 		}
 		line := last(own.String())
+		if strings.Contains(line, "hunter2") {
+			t.Errorf("its log has the secret: %s", line)
+		}
 		var record struct {
 			Msg, Service, Tool, Call string
 			Stack                    []string

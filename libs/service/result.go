@@ -87,6 +87,7 @@ func wanted(t reflect.Type) string {
 // encode makes the result of a value: structured content, and the same as text for clients
 // that read only that, as the specification asks. A value that is a string in JSON is its
 // text, without quotes; it is structured content too only if the tool has an output schema.
+// null has no text.
 func encode(out any, options json.Options, described bool) (*busv1.Result, error) {
 	switch out := out.(type) {
 	case *Result:
@@ -102,13 +103,18 @@ func encode(out any, options json.Options, described bool) (*busv1.Result, error
 		return nil, err
 	}
 	isText := jsontext.Value(structured).Kind() == '"'
-	data := append(make([]byte, 0, 2*len(structured)+len(structured)/4+80), `{"content":[{"type":"text","text":`...)
-	if isText {
-		data = append(data, structured...)
-	} else if data, err = jsontext.AppendQuote(data, structured); err != nil {
-		return nil, err
+	data := append(make([]byte, 0, 2*len(structured)+len(structured)/4+80), `{"content":[`...)
+	switch {
+	case isText:
+		data = append(append(append(data, textBlock...), structured...), '}')
+	case jsontext.Value(structured).Kind() == 'n': // nothing, which has no text
+	default:
+		if data, err = jsontext.AppendQuote(append(data, textBlock...), structured); err != nil {
+			return nil, err
+		}
+		data = append(data, '}')
 	}
-	data = append(data, `}]`...)
+	data = append(data, ']')
 	if !isText || described {
 		data = append(append(data, `,"structuredContent":`...), structured...)
 	}
@@ -118,6 +124,9 @@ func encode(out any, options json.Options, described bool) (*busv1.Result, error
 	}
 	return &busv1.Result{Json: data}, nil
 }
+
+// textBlock begins a block of text.
+const textBlock = `{"type":"text","text":`
 
 func encodeResult(r *Result) (*busv1.Result, error) {
 	content := r.Content

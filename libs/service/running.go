@@ -13,6 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/redact"
 )
 
 // Go has f run in every instance besides its calls, from when the instance is on
@@ -109,7 +110,7 @@ func (r *Running) start(ctx context.Context) (err error) {
 	}
 	r.then(func(context.Context) error { return r.closeCaller() })
 	r.tap = logs.NewTap(r.conn, s.name, withoutSecrets)
-	cfg := bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle, Logger: r.logger}
+	cfg := bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle, Logger: r.logger, Clean: redact.Text}
 	if s.figures != nil {
 		cfg.Observe = s.figures.observe
 	}

@@ -194,8 +194,8 @@ func (s *Service) Try(add func()) error {
 
 // register adds something under the lock and tells running instances. A
 // mistake is kept and returned by Start, so that a service is declared
-// without error handling line by line; made while it runs, it is logged. Try
-// returns it instead.
+// without error handling line by line. One that is made while an instance runs is logged
+// and not kept, so that later instances start. Try returns it instead.
 func (s *Service) register(what string, add func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,10 +205,11 @@ func (s *Service) register(what string, add func() error) {
 			*s.tried = append(*s.tried, err)
 			return
 		}
-		s.errs = append(s.errs, err)
-		if len(s.running) > 0 {
+		if s.instances > 0 { // Start does not look again
 			s.Logger().Error("not added to the running service", "service", s.name, "error", err)
+			return
 		}
+		s.errs = append(s.errs, err)
 		return
 	}
 	// Under the lock, so that the last change is the last announced.

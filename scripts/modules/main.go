@@ -28,8 +28,9 @@ import (
 
 const usage = "usage: go run scripts/modules/main.go proxy VERSION DIR | stamp VERSION | tags VERSION, with a VERSION such as v1.2.3"
 
-// ours begins the paths of all modules of the workspace; what follows is the directory.
-const ours = "github.com/busbar-mcp/busbar/"
+// root is the path of the module in the top directory; the path of another is that with its
+// directory.
+const root = "github.com/busbar-mcp/busbar"
 
 // versions are those that Go takes in full (go.dev/ref/mod#versions), below v2.
 var versions = regexp.MustCompile(`^v[01]\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
@@ -68,17 +69,15 @@ func run(args []string) error {
 		}
 		return nil
 	case args[0] == "tags" && len(args) == 2:
-		fmt.Println(version)
 		for _, dir := range dirs {
-			fmt.Println(dir + "/" + version)
+			fmt.Println(path.Join(dir, version))
 		}
 		return nil
 	}
 	return errors.New(usage)
 }
 
-// modules are the directories of what others may depend on: all of the workspace but its
-// tests.
+// modules are the directories of the modules of the workspace.
 func modules() (dirs []string, err error) {
 	var work struct{ Use []struct{ DiskPath string } }
 	out, err := command("go", "work", "edit", "-json")
@@ -86,9 +85,7 @@ func modules() (dirs []string, err error) {
 		err = json.Unmarshal(out, &work)
 	}
 	for _, u := range work.Use {
-		if dir := path.Clean(u.DiskPath); dir != "test" {
-			dirs = append(dirs, dir)
-		}
+		dirs = append(dirs, path.Clean(u.DiskPath))
 	}
 	return dirs, err
 }
@@ -108,7 +105,7 @@ func edit(file, version string) error {
 	}
 	args := []string{"mod", "edit"}
 	for _, r := range mod.Require {
-		if strings.HasPrefix(r.Path, ours) {
+		if strings.HasPrefix(r.Path, root+"/") {
 			args = append(args, "-require="+r.Path+"@"+version)
 		}
 	}
@@ -123,7 +120,7 @@ func edit(file, version string) error {
 
 // publish writes a module as a proxy has it (go.dev/ref/mod#goproxy-protocol).
 func publish(proxy, version, dir string) error {
-	at := filepath.Join(proxy, filepath.FromSlash(ours+dir), "@v")
+	at := filepath.Join(proxy, filepath.FromSlash(path.Join(root, dir)), "@v")
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
@@ -159,7 +156,7 @@ func publish(proxy, version, dir string) error {
 		if name == "go.mod" {
 			from = mod
 		}
-		if err = add(z, ours+dir+"@"+version+"/"+name, from); err != nil {
+		if err = add(z, path.Join(root, dir)+"@"+version+"/"+name, from); err != nil {
 			break
 		}
 	}
@@ -177,11 +174,15 @@ func filesOf(dir string) (map[string]string, error) {
 			return err
 		case d.IsDir() && file != dir:
 			_, err := os.Stat(filepath.Join(file, "go.mod"))
-			if err == nil || d.Name() == "node_modules" || d.Name() == ".tmp" {
+			if err == nil || d.Name() == "node_modules" || d.Name() == "bin" || strings.HasPrefix(d.Name(), ".") {
 				return filepath.SkipDir
 			}
 		case d.Type().IsRegular() && !made.MatchString(file):
-			files[filepath.ToSlash(strings.TrimPrefix(file, dir+string(filepath.Separator)))] = file
+			name, err := filepath.Rel(dir, file)
+			if err != nil {
+				return err
+			}
+			files[filepath.ToSlash(name)] = file
 		}
 		return nil
 	})

@@ -2,7 +2,7 @@
 // with a search that asks no other host. What is written is self-contained; any web
 // server, and a browser on the files themselves, shows it.
 //
-//	cd scripts/site && GOWORK=off go run . --out ../../.tmp/site
+//	go run ./scripts/site --out .tmp/site
 package main
 
 import (
@@ -34,8 +34,8 @@ var assets embed.FS
 var layout = template.Must(template.ParseFS(assets, "page.html"))
 
 func main() {
-	root := flag.String("root", "../..", "`directory` of the repository")
-	out := flag.String("out", "../../.tmp/site", "`directory` that the site is written to")
+	root := flag.String("root", ".", "`directory` of the repository")
+	out := flag.String("out", ".tmp/site", "`directory` that the site is written to")
 	at := flag.String("at", "/", "`path` under which a web server has the site, for the page that it shows instead of a missing one")
 	flag.Parse()
 	pages, err := build(os.DirFS(*root), *out, *at)

@@ -118,6 +118,41 @@ func TestStrayRow(t *testing.T) {
 	})
 }
 
+// TestRedeliverGivesUpPartly: a redelivery that fails after it has written some events says that it
+// executed, and how many it wrote. One that wrote nothing says that nothing ran.
+func TestRedeliverGivesUpPartly(t *testing.T) {
+	on(t, func(t *testing.T, w *world, cfg audit.Env) {
+		w.serve(t, cfg)
+		w.send(t, "b", 1)
+		w.settled(t)
+		stranger(t, cfg, "INSERT INTO audit_event SELECT tenant, 2, 'STRAY', call, time, principal, client_name, client_version, door, method, name, service, "+
+			"arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more FROM audit_event WHERE seq = 1")
+		w.bury(t, event("a", "A1-2"), "edge1")
+		w.bury(t, event("a", "A2-2"), "edge1")
+		w.buryBytes(t, []byte("\xff\xff"), "edge1") // parts the events into two transactions
+		w.bury(t, event("b", "B1-2"), "edge1")
+		for _, want := range []struct {
+			executed fault.Executed
+			says     string
+		}{{fault.Yes, "2 events were written"}, {fault.No, "row 2 of tenant"}} {
+			var r audit.Redelivery
+			err := w.ask(t.Context(), "redeliver", nil, &r)
+			if f := fault.From(err); !fault.Is(err, fault.Conflict) || f.Executed != want.executed || !strings.HasPrefix(f.Message, want.says) || !strings.Contains(f.Message, "STRAY") {
+				t.Errorf("%v, executed %s; want %s and %q", err, fault.From(err).Executed, want.executed, want.says)
+			}
+		}
+		stranger(t, cfg, "DELETE FROM audit_event WHERE id = 'STRAY'")
+		w.sent += 3
+		if all, _, err := w.redeliver(t.Context()); err != nil || all.Written != 1 || all.Known != 2 || len(all.Left) != 1 {
+			t.Errorf("%+v %v", all, err)
+		}
+		w.settled(t)
+		if n := w.buried(t); n != 1 {
+			t.Errorf("%d events are put aside, want the one that nobody can read", n)
+		}
+	})
+}
+
 // pending is how many messages of the trail are delivered and not acknowledged.
 func (w *world) pending(t *testing.T) int {
 	t.Helper()
@@ -256,6 +291,59 @@ func TestRedeliver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDeadLettersFillTheirStream: a full DLQ discards nothing. What finds no room there stays in AUDIT,
+// does not hold up other events, and is put aside once there is room.
+func TestDeadLettersFillTheirStream(t *testing.T) {
+	t.Parallel()
+	w, cfg := newWorld(t), engines["sqlite"](t)
+	large := event("a", "")
+	large.Arguments = []byte(`"` + strings.Repeat("x", 1000<<10) + `"`)
+	n := 0
+	for full := false; !full; n++ {
+		large.Id = fmt.Sprintf("L%03d-2", n)
+		data, err := proto.Marshal(large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg := nats.NewMsg("mcp.dlq.audit")
+		msg.Data = data
+		msg.Header.Set("Busbar-Subject", "mcp.audit.edge1")
+		if _, err = w.conn.JetStream().PublishMsg(t.Context(), msg); err != nil {
+			full = strings.Contains(err.Error(), "maximum bytes exceeded")
+			if !full || n < 60 {
+				t.Fatalf("after %d events of 1,000 KiB: %v", n, err)
+			}
+			n--
+		}
+		if n > 70 {
+			t.Fatal("the stream has no bound")
+		}
+	}
+	// These two say that they are of another edge, and are put aside at once.
+	forged := event("a", "")
+	forged.Edge, forged.Arguments = "edge2", large.Arguments
+	for _, forged.Id = range []string{"F1-2", "F2-2"} {
+		if err := w.log.Append(t.Context(), forged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.serve(t, cfg)
+	w.send(t, "a", 5)
+	w.settled(t)
+	if now := w.buried(t); now != uint64(n) {
+		t.Errorf("%d events are put aside; want the %d that were there", now, n)
+	}
+	if waits := w.pending(t); waits != 2 {
+		t.Errorf("%d messages wait in AUDIT, want 2", waits)
+	}
+	w.sent += n
+	if all, _, err := w.redeliver(t.Context()); err != nil || all.Written != n {
+		t.Errorf("written %d of %d, %v", all.Written, n, err)
+	}
+	w.settled(t)
+	bustest.Eventually(t, "what waited is put aside", func() bool { return w.buried(t) == 2 && w.pending(t) == 0 })
 }
 
 // One request takes 500 events or 4 MiB, so that it ends in time.

@@ -62,16 +62,24 @@ func (q *questions) answer(ctx context.Context, _ *service.Call, name string, pa
 		}
 	}
 	answer, err := q.find(ctx, name, p)
-	switch {
-	case errors.Is(err, trail.ErrFilter):
-		return nil, service.Errorf("%s", err.Error())
-	case errors.As(err, new(*trail.Stray)):
-		return nil, fault.New(fault.Conflict, "%s", err.Error()).Because(err)
-	case err != nil && !errors.As(err, new(*fault.Error)):
-		q.log.Error("the audit database cannot be read", "error", err)
-		return nil, fault.New(fault.Overloaded, "the audit database cannot be read; try again shortly").Because(err)
+	if err != nil {
+		return nil, q.told(err)
 	}
-	return answer, err
+	return answer, nil
+}
+
+// told is an error as the caller hears of it.
+func (q *questions) told(err error) error {
+	switch {
+	case errors.As(err, new(*fault.Error)):
+		return err
+	case errors.Is(err, trail.ErrFilter):
+		return service.Errorf("%s", err.Error())
+	case errors.As(err, new(*trail.Stray)):
+		return fault.New(fault.Conflict, "%s", err.Error()).Because(err)
+	}
+	q.log.Error("the audit database does not answer", "error", err)
+	return fault.New(fault.Overloaded, "the audit database does not answer; try again shortly").Because(err)
 }
 
 func (q *questions) find(ctx context.Context, name string, p map[string]string) (any, error) {

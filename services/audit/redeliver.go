@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
@@ -55,16 +56,23 @@ func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, er
 	report := Redelivery{Left: []LeftEvent{}}
 	for _, run := range readable(letters) {
 		if err := q.rewrite(ctx, run, &report); err != nil {
-			if report.Written > 0 { // runs before this one are committed
-				return nil, fault.From(err).Ran(fault.Yes)
-			}
-			return nil, err
+			return nil, q.partly(report, err)
 		}
 	}
 	if more {
 		report.Next = strconv.FormatUint(letters[len(letters)-1].Seq, 10)
 	}
 	return report, nil
+}
+
+// partly is the error of a request that gave up: once a run is committed, something was executed.
+func (q *questions) partly(report Redelivery, err error) error {
+	if report.Written == 0 {
+		return err
+	}
+	f := fault.From(q.told(err)).Ran(fault.Yes)
+	f.Message = fmt.Sprintf("%d events were written to the trail, then it failed; repeat the command: %s", report.Written, f.Message)
+	return f
 }
 
 // readable cuts letters into runs: those next to one another that can be read, and each of

@@ -13,6 +13,7 @@ import (
 func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m := e.metrics
 	m.Gauge("busbar_results_held_bytes", "Results that clients have not read yet.", func() float64 { return float64(held.Held()) })
+	m.Gauge("busbar_results_expected_bytes", "Large results of calls under way, by the size of those before them.", func() float64 { return float64(held.Expected()) })
 	if l, ok := e.cfg.Limiter.(*gateway.InFlight); ok {
 		m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(l.Now()) })
 	}
@@ -98,10 +99,11 @@ func (s sizes) Collect(all chan<- prometheus.Metric) {
 // sharesShown is how many services of a bucket have a figure.
 const sharesShown = 10
 
-// floods shows which services announce more instances than an edge keeps.
+// floods shows which services announce more instances than an edge keeps, and under no name
+// whether there are more services than that.
 type floods struct{ *catalogue.Live }
 
-var ignored = prometheus.NewDesc("busbar_registry_ignored_announcements", "Announcements since the edge started of instances beyond those that it keeps of a service.", []string{"service"}, nil)
+var ignored = prometheus.NewDesc("busbar_registry_ignored_announcements", "Announcements since the edge started of instances beyond those that it keeps of a service; without the label, of services beyond those that it keeps.", []string{"service"}, nil)
 
 // Describe implements prometheus.Collector.
 func (floods) Describe(all chan<- *prometheus.Desc) { all <- ignored }

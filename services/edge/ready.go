@@ -66,7 +66,19 @@ func (e *Edge) auditReady() (string, error) {
 	if why := e.unwritten.Load(); why != nil {
 		line += "; the audit service writes nothing: " + *why
 	}
-	return line, nil
+	return line + e.putAside(), nil
+}
+
+// putAside says how many events could not be written, as of when this edge last looked after
+// the stores; empty for none.
+func (e *Edge) putAside() string {
+	const dead = "stream DLQ"
+	for _, s := range e.storage.Sizes() {
+		if s.Name == dead && s.Messages > 0 {
+			return fmt.Sprintf("; %d events could not be written and are in %s, %d of %d KiB: run \"busbar audit redeliver\"", s.Messages, dead, (s.Bytes+1023)>>10, s.Limit>>10)
+		}
+	}
+	return ""
 }
 
 // askEvery is how often the edge asks the audit service whether it writes, and askTime for how long.

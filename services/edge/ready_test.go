@@ -76,6 +76,41 @@ func TestAuditServiceWritesNothing(t *testing.T) {
 	becomes("it writes again", false)
 }
 
+// While events are put aside the edge says how many, and what to do, and stays ready.
+func TestReadyNamesWhatIsPutAside(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	h := e.Handler(door.Guard{})
+	a, err := registry.Announce(bustest.Connect(t, w.bus), gateway.AuditService, "one", "1.0.0", &busv1.Catalogue{Service: gateway.AuditService})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Withdraw(t.Context()) })
+	js := bustest.Connect(t, w.bus).JetStream()
+	for range 3 {
+		if _, err := js.Publish(t.Context(), "mcp.dlq.audit", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	becomes := func(what string, says bool) {
+		t.Helper()
+		bustest.Eventually(t, what, func() bool {
+			status, body := get(t, h, "/readyz")
+			return status == http.StatusOK && says == strings.Contains(body, `; 3 events could not be written and are in stream DLQ, 1 of 65536 KiB: run "busbar audit redeliver"`)
+		})
+	}
+	becomes("the edge names them", true)
+	dead, err := js.Stream(t.Context(), "DLQ")
+	if err == nil {
+		err = dead.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	becomes("nothing is said any more", false)
+}
+
 // An edge that refuses every call with an effect is not ready, and says why.
 func TestS9NotReadyWhileEffectsAreRefused(t *testing.T) {
 	t.Parallel()

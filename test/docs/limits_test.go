@@ -24,6 +24,8 @@ var limitRows = []struct {
 	{"taken off the deadline per hop", "libs/bus", []string{"HopShave"}, false},
 	{"least time worth starting a call with", "libs/bus", []string{"MinRemaining"}, false},
 	{"instances of one service that an edge knows", "libs/bus/registry", []string{"MaxInstances"}, false},
+	{"services that an edge knows", "libs/bus/registry", []string{"MaxServices"}, false},
+	{"catalogues of services that an edge knows", "libs/bus/registry", []string{"MaxCatalogues"}, true},
 	{"a clock counts as off", "libs/bus/registry", []string{"MaxClockOffset"}, false},
 	{"first sign of life, then each", "libs/bus", []string{"FirstAlive", "AliveEvery"}, false},
 	{"silence after which a peer counts as lost", "libs/bus", []string{"MaxSilence"}, false},

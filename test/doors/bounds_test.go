@@ -171,6 +171,12 @@ func TestBounds(t *testing.T) {
 	t.Run("H2 a URI of more than 2 KiB", func(t *testing.T) { everyWay(t, uris, "note:///"+strings.Repeat("a", 2041), "too_large") })
 	t.Run("L2 a key of 256 bytes", func(t *testing.T) { everyWay(t, keys, strings.Repeat("k", 256), "1 to 255 bytes") })
 	t.Run("L2 an empty key", func(t *testing.T) { everyWay(t, keys, "", "1 to 255 bytes") })
+	t.Run("a key that is not text", func(t *testing.T) {
+		everyWay(t, ways{"REST": keys["REST"]}, "\xff\xfe", "UTF-8 text of 1 to 255 bytes", `"executed":"no"`)
+	})
+	t.Run("a key where none is kept", func(t *testing.T) {
+		everyWay(t, ways{"the envelope": posted("/v1", `{"version":"1.0","action":{"name":"plain","parameters":{"key":"bounds"}}}`, "Idempotency-Key", "k")}, "", "the envelope has no idempotency key")
+	})
 	t.Run("L2 none of these ran", func(t *testing.T) {
 		if n := w.ledger.Runs("bounds"); n != 0 {
 			t.Errorf("%d calls ran", n)

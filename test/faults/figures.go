@@ -165,7 +165,7 @@ func killNATS(ctx context.Context, w *world) error {
 	if w.full {
 		outage = 3 * time.Minute
 	}
-	n, back, led := 0, time.Duration(0), time.Duration(0)
+	n, back, led, one := 0, time.Duration(0), time.Duration(0), time.Time{}
 	calls, err := w.under(ctx, load.Load{RetryFor: outage + 2*time.Minute}, func(ctx context.Context) (err error) {
 		whole := w.length
 		w.length -= outage + 15*time.Second
@@ -182,6 +182,7 @@ func killNATS(ctx context.Context, w *world) error {
 			return err
 		}
 		_ = pause(ctx, 10*time.Second)
+		one = time.Now()
 		back, led, err = w.blackout(ctx, outage)
 		return err
 	})
@@ -197,6 +198,20 @@ func killNATS(ctx context.Context, w *world) error {
 		}
 	}
 	w.result.row("a try took, p50 / p99 / p99.9 / worst", "p99.9 < 1 s", "%v / %v / %v / %v", quantile(tries, 0.5), quantile(tries, 0.99), quantile(tries, 0.999), quantile(tries, 1))
+	for _, keyed := range []struct {
+		kind history.Kind
+		keys string
+	}{{history.Stored, "the service"}, {history.Keyed, "bucket outcomes"}} {
+		var took []time.Duration
+		for _, c := range calls {
+			if c.Kind == keyed.kind && c.OK() && c.Ended.Before(one) {
+				served := c.Served()
+				took = append(took, served[len(served)-1].Ended.Sub(c.Began))
+			}
+		}
+		w.result.row("one server away: an effect whose key is kept by "+keyed.keys+" took with its retries, p50 / p99 / p99.9 / worst", "", "%d calls: %v / %v / %v / %v",
+			len(took), quantile(took, 0.5), quantile(took, 0.99), quantile(took, 0.999), quantile(took, 1))
+	}
 	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v; a bare client of NATS reached the leaders of the streams for them after %v", back.Round(100*time.Millisecond), led.Round(100*time.Millisecond))
 	return err
 }

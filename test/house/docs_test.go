@@ -1,6 +1,8 @@
 package house
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -151,4 +153,23 @@ func documents(t *testing.T, top string) map[string]string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// A picture is drawn from the source beside it, as it is now.
+func TestPictures(t *testing.T) {
+	top := root(t)
+	sources, err := filepath.Glob(filepath.Join(top, "docs/pictures/*.d2"))
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("no pictures: %v", err)
+	}
+	for _, source := range sources {
+		name := filepath.Base(source)
+		sum := fmt.Sprintf("<!-- drawn from %s, sha256 %x -->\n", name, sha256.Sum256([]byte(text(t, top, "docs/pictures/"+name))))
+		for _, suffix := range []string{".svg", "-dark.svg"} {
+			drawn := strings.TrimSuffix(name, ".d2") + suffix
+			if !strings.HasSuffix(text(t, top, "docs/pictures/"+drawn), sum) {
+				t.Errorf("docs/pictures/%s is not drawn from %s as it is; run make pictures", drawn, name)
+			}
+		}
+	}
 }

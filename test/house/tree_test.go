@@ -30,7 +30,8 @@ type source struct {
 	lines     int
 	imports   []string
 	literals  []literal
-	calls     []string // names of the methods and functions that are called
+	comments  []literal // by paragraph, without code
+	calls     []string  // names of the methods and functions that are called
 }
 
 type literal struct {
@@ -132,6 +133,14 @@ func read(path, rel string) (source, error) {
 	for _, spec := range file.Imports {
 		p, _ := strconv.Unquote(spec.Path.Value)
 		s.imports = append(s.imports, p)
+	}
+	for _, group := range file.Comments {
+		line := files.Position(group.Pos()).Line
+		for paragraph := range strings.SplitSeq(strings.TrimSpace(group.Text()), "\n\n") {
+			if !strings.HasPrefix(paragraph, "\t") {
+				s.comments = append(s.comments, literal{line, paragraph})
+			}
+		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,11 +50,31 @@ func TestInit(t *testing.T) {
 			}
 		}
 	}
-	// The first import of another module needs nothing but go mod tidy.
-	first := filepath.Join(home, "shop", "database.go")
-	if err := os.WriteFile(first, []byte("package main\n\nimport _ \"github.com/busbar-mcp/busbar/libs/database\"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	// An import of any public package needs nothing but go mod tidy, from a clone and from a
+	// release.
+	for name, env := range map[string][]string{"shop": environment("mod"), "store": proxied} {
+		dir := filepath.Join(home, name)
+		if err := os.WriteFile(filepath.Join(dir, "imports.go"), []byte("package main\n\nimport (\n"+public(t, root)+")\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, env, dir, "go", "mod", "tidy")
+		run(t, append(env, "GOFLAGS=-trimpath -ldflags=-s -modcacherw -mod=readonly"), dir, "go", "vet", ".")
 	}
-	run(t, environment("mod"), filepath.Join(home, "shop"), "go", "mod", "tidy")
-	run(t, environment("readonly"), filepath.Join(home, "shop"), "go", "build", ".")
+}
+
+// public are the packages that a service may import, each as a line of an import declaration.
+func public(t *testing.T, root string) string {
+	t.Helper()
+	var lines strings.Builder
+	packages := strings.Fields(run(t, os.Environ(), root, "go", "list", "-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`,
+		"./gen/...", "./libs/...", "./libs/database/...", "./libs/natsd/...", "./libs/service/servicetest/..."))
+	for _, path := range packages {
+		if !strings.Contains(path+"/", "/internal/") {
+			fmt.Fprintf(&lines, "\t_ %q\n", path)
+		}
+	}
+	if len(packages) < 20 {
+		t.Fatalf("only %d packages are public: %v", len(packages), packages)
+	}
+	return lines.String()
 }

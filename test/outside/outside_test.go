@@ -16,10 +16,7 @@ import (
 	"testing"
 )
 
-var (
-	fenced  = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
-	example = regexp.MustCompile(`func Example\w+\(`)
-)
+var example = regexp.MustCompile(`func Example\w+\(`)
 
 // environment is that of a module outside: go resolves with mod, and compiles as
 // libs/bustest/programs does, so that little is left to compile.
@@ -109,9 +106,9 @@ func run(t *testing.T, env []string, dir, program string, args ...string) string
 	}
 }
 
-// TestOutside writes a module of the README's service, its test and its go.mod,
-// of examples/orders and of the Examples of the SDK, and has it vetted and tested against a
-// release of this tree: it requires modules by version, and replaces none.
+// TestOutside writes a module of examples/hello, which the README shows, of examples/orders and of
+// the Examples of the SDK. It is vetted and tested against a release of this tree: it requires
+// modules by version, and replaces none.
 func TestOutside(t *testing.T) {
 	t.Parallel()
 	env, err := released()
@@ -141,23 +138,15 @@ func TestOutside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var code []string
-	module := ""
-	for _, block := range fenced.FindAllStringSubmatch(read("README.md"), -1) {
-		switch {
-		case block[1] == "go":
-			code = append(code, block[2])
-		case strings.HasPrefix(block[2], "require ("):
-			module = block[2]
-		}
+	for _, name := range []string{"main.go", "main_test.go"} {
+		write(name, read("examples/hello/"+name))
 	}
-	if len(code) != 2 || module == "" {
-		t.Fatalf("the README has %d blocks of Go, not a service and its test; its go.mod is %q", len(code), module)
-	}
-	write("main.go", code[0])
-	write("main_test.go", code[1])
 	// One Example stores something.
-	write("go.mod", "module example.com/hello\n\ngo 1.26.0\n\n"+module+"\nrequire github.com/busbar-mcp/busbar/libs/database "+release+"\n")
+	module := "module example.com/hello\n\ngo 1.26.0\n"
+	for _, name := range []string{"libs", "libs/service/servicetest", "libs/database"} {
+		module += "\nrequire github.com/busbar-mcp/busbar/" + name + " " + release
+	}
+	write("go.mod", module+"\n")
 	n := 0
 	// Beside the service, for they are linked with its test, and linking is most of this.
 	beside := strings.NewReplacer("package servicetest_test", "package main_test")

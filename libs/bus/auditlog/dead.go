@@ -19,10 +19,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// DeadStream keeps messages that nobody could handle.
+// DeadStream keeps messages that nobody could handle. A full one takes no more: the events
+// stay in Stream, where edges notice that it fills, and no earlier event makes room for them.
 var DeadStream = jetstream.StreamConfig{
 	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
-	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld, AllowDirect: true,
+	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardNew, AllowDirect: true,
 }
 
 const (
@@ -47,7 +48,7 @@ func (d *Delivery) bury(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadTime)
 	defer cancel()
 	sum := sha256.Sum256(d.data)
-	_, err := m.conn.JetStream().PublishMsg(ctx, dead, jetstream.WithMsgID(fmt.Sprintf("audit %d %x", m.seq, sum[:8])))
+	_, err := m.reader.conn.JetStream().PublishMsg(ctx, dead, jetstream.WithMsgID(fmt.Sprintf("audit %d %x", m.seq, sum[:8])))
 	return err
 }
 

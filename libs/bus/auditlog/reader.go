@@ -21,6 +21,8 @@ const (
 	// fetchMessages bounds the messages that are asked for at once: how many events
 	// they hold is known when they are here.
 	fetchMessages = 64
+	// buryAgain is how long an event waits that cannot be put aside either.
+	buryAgain = 10 * time.Second
 	// idleWait is how long one request waits for a first message. The library
 	// leaves a tenth of it, at most a second, for what is on its way at the end:
 	// that would come again after ackWait only.
@@ -35,6 +37,8 @@ type Reader struct {
 	conn     *bus.Conn
 	ackWait  time.Duration
 	consumer *nats.Subscription
+	// unburied is when the log last said that an event cannot be put aside.
+	unburied time.Time
 }
 
 // NewReader joins the readers of the trail. What a reader that died had comes to
@@ -59,11 +63,11 @@ type Delivery struct {
 // message is what events were delivered in. It is settled when each of them
 // is.
 type message struct {
-	conn  *bus.Conn
-	msg   *nats.Msg
-	seq   uint64 // in the stream
-	tries uint64
-	left  int // events that are not settled
+	reader *Reader
+	msg    *nats.Msg
+	seq    uint64 // in the stream
+	tries  uint64
+	left   int // events that are not settled
 	// again says that some event has to come again, and with it the message.
 	again bool
 	delay time.Duration
@@ -170,7 +174,7 @@ func (r *Reader) join(ctx context.Context) (err error) {
 
 // deliveries reads a message. What is not for the caller is missing.
 func (r *Reader) deliveries(ctx context.Context, msg *nats.Msg) (all []*Delivery) {
-	m := &message{conn: r.conn, msg: msg, worked: time.Now()}
+	m := &message{reader: r, msg: msg, worked: time.Now()}
 	if meta, err := msg.Metadata(); err == nil {
 		m.seq, m.tries = meta.Sequence.Stream, meta.NumDelivered
 	}
@@ -198,7 +202,7 @@ func (m *message) settled() {
 		return
 	}
 	if err := m.msg.Ack(); err != nil {
-		m.conn.Log().Debug("audit events were not acknowledged", "error", err)
+		m.reader.conn.Log().Debug("audit events were not acknowledged", "error", err)
 	}
 }
 
@@ -239,12 +243,16 @@ func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 		m.comeAgain(min(10*time.Millisecond<<m.tries, time.Second))
 		return
 	}
+	log := m.reader.conn.Log()
 	if err := d.bury(ctx, why); err != nil {
-		m.conn.Log().Error("an audit event that cannot be written cannot be put aside; trying on", "error", err, "because", why)
-		m.comeAgain(10 * time.Second)
+		m.comeAgain(buryAgain)
+		if time.Since(m.reader.unburied) >= buryAgain { // one line of the many events that wait
+			m.reader.unburied = time.Now()
+			log.Error("an audit event that cannot be written cannot be put aside in stream "+DeadStream.Name+"; it stays in stream "+Stream.Name+" and is tried again", "error", err, "because", why)
+		}
 		return
 	}
-	m.conn.Log().Error("an audit event cannot be written; it is in stream "+DeadStream.Name+", from where \"busbar audit redeliver\" brings it back", "because", why)
+	log.Error("an audit event cannot be written; it is in stream "+DeadStream.Name+", from where \"busbar audit redeliver\" brings it back", "because", why)
 }
 
 // header makes a text fit a message's header.

@@ -40,7 +40,8 @@ const (
 // Follow carries on with a stream: it gives onFrame what comes after the
 // position, progress, logs and what edges sent, and returns the frame that ends
 // the answer, as Call does. onFrame may take its time: what comes meanwhile is
-// kept. A sent frame ends it when it is the response.
+// kept. A sent frame ends it when it is the response. An attempt that an instance did
+// not begin does not end it: the edge that serves the stream may make another one.
 //
 // While somebody serves the stream, Follow only reads. served is asked when it
 // matters; once it says no, input_required is returned as well, for the caller
@@ -185,6 +186,9 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 	}
 	ended, ferr := f.answer.Take(msg, frame.Seq)
 	switch {
+	case ferr != nil && bus.Unbegun(ferr):
+		// The edge that serves the stream makes the call again, or sends a response.
+		return nil, false, nil
 	case ferr != nil:
 		return nil, false, ferr
 	case ended.GetInputRequired() != nil:

@@ -55,6 +55,8 @@ type Registry struct {
 	roster   *roster
 	hearing  hearing
 	clock    clock
+	// catalogues are what instances offer.
+	catalogues *catalogues
 	// stops end the subscriptions.
 	stops []func()
 	// changed has a value if the roster or a catalogue may differ from the last settled state;
@@ -68,10 +70,6 @@ type Registry struct {
 
 	mu       sync.Mutex
 	services []Service
-	// wanted are the keys of catalogues that could not be read; arrived holds those received
-	// since.
-	wanted  map[string]bool
-	arrived map[string]*busv1.Catalogue
 }
 
 const (
@@ -88,7 +86,7 @@ const (
 // services are ordered by name.
 func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Registry, err error) {
 	r := &Registry{
-		conn: conn, onChange: onChange, roster: newRoster(), wanted: map[string]bool{}, arrived: map[string]*busv1.Catalogue{},
+		conn: conn, onChange: onChange, roster: newRoster(), catalogues: newCatalogues(conn),
 		changed: make(chan struct{}, 1), joined: make(chan struct{}, 1), back: make(chan struct{}, 1),
 	}
 	r.quit, r.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -103,7 +101,11 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 		return nil, wire.NotSent(err)
 	}
 	r.stops = append(r.stops, func() { _ = heard.Unsubscribe() })
-	stop, err := conn.Subscribe(subject.Key(bus.CatalogueBucket, ">"), r.heardCatalogue)
+	stop, err := conn.Subscribe(subject.Key(bus.CatalogueBucket, ">"), func(msg *nats.Msg) {
+		if r.catalogues.heard(msg) {
+			wake(r.changed)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 		return nil, err
 	}
 	r.hearing.caughtUp(time.Now())
-	v := &view{registry: r, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
+	v := &view{registry: r}
 	if err := v.listAtStart(ctx); err != nil {
 		return nil, err
 	}
@@ -135,7 +137,8 @@ func (r *Registry) Services() []Service {
 // every instance has had time to announce itself.
 func (r *Registry) Current() bool { return r.conn.Connected() && r.hearing.current(time.Now()) }
 
-// Floods returns the ignored announcements by service: those of instances beyond MaxInstances.
+// Floods returns the ignored announcements by service: of instances beyond MaxInstances, and of services
+// beyond MaxServices.
 func (r *Registry) Floods() []Flood { return r.roster.floods() }
 
 // Close stops watching.
@@ -161,7 +164,7 @@ func wake(c chan struct{}) {
 // heard processes one write to the bucket. A service may write only under its own name.
 func (r *Registry) heard(msg *nats.Msg) {
 	service, instance, ok := strings.Cut(subject.KeyOf(bus.RegistryBucket, msg.Subject), ".")
-	if !ok {
+	if !ok || bus.ValidName(service) != nil {
 		return
 	}
 	if wire.Deleted(msg.Header) {
@@ -307,21 +310,27 @@ func (r *Registry) run(v *view) {
 func (r *Registry) tellFloods() {
 	began, ended := r.roster.tell(time.Now())
 	for _, f := range began {
+		if f.Service == "" {
+			r.conn.Log().Warn("more services announce themselves than an edge keeps; the services known first stay, the others are ignored",
+				"kept", MaxServices, "ignored", f.Refused, "one", f.Latest)
+			continue
+		}
 		r.conn.Log().Warn("a service announces more instances than an edge keeps; the instances known first stay, the others are ignored",
 			"service", f.Service, "kept", MaxInstances, "ignored", f.Refused)
 	}
 	for _, f := range ended {
+		if f.Service == "" {
+			r.conn.Log().Info("the number of services is within the limit again", "ignored", f.Refused)
+			continue
+		}
 		r.conn.Log().Info("a service is within the limit of instances again", "service", f.Service, "ignored", f.Refused)
 	}
 }
 
 // view is the state of the goroutine that makes the list of services.
 type view struct {
-	registry   *Registry
-	catalogues map[string]*busv1.Catalogue
-	// again is the time of the next attempt to read a missing catalogue; unread is set if there
-	// is one.
-	again  map[string]time.Time
+	registry *Registry
+	// unread is set if a catalogue could not be read.
 	unread bool
 }
 

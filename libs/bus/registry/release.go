@@ -2,20 +2,11 @@ package registry
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // maxReleases is how many catalogues of one service count at once. Instances with other catalogues are
@@ -23,42 +14,34 @@ import (
 const maxReleases = 4
 
 // settle makes the list of services from the roster, and reports whether it differs. A service whose new
-// catalogue cannot be read yet keeps the old one, and settle tries again a second later.
+// catalogue cannot be read yet keeps the old one.
 func (v *view) settle(ctx context.Context) bool {
-	v.unread = false
-	v.takeArrived()
 	all := v.registry.roster.announcements()
 	known := releases(all)
 	v.registry.conn.SetInstances(all)
-	v.registry.mu.Lock()
-	before := v.registry.services
-	v.registry.mu.Unlock()
+	v.unread = !v.registry.catalogues.settle(ctx, known)
+	before := v.registry.Services()
 	var now []Service
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		s := Service{Name: name, Instances: names(all[name])}
 		for i, r := range known[name][:min(len(known[name]), maxReleases)] {
-			c, err := v.catalogue(ctx, name, r.Digest)
-			if err != nil {
-				v.unread = true
-				if i > 0 {
-					continue
+			if r.Catalogue = v.registry.catalogues.get(name, r.Digest); r.Catalogue != nil {
+				if i == 0 {
+					s.Version, s.Digest, s.Catalogue = r.Version, r.Digest, r.Catalogue
 				}
-				if i := slices.IndexFunc(before, func(s Service) bool { return s.Name == name }); i >= 0 {
-					s = before[i]
+				s.Releases = append(s.Releases, r)
+			} else if i == 0 {
+				byName := func(s Service, name string) int { return strings.Compare(s.Name, name) }
+				if at, ok := slices.BinarySearchFunc(before, name, byName); ok {
+					s = before[at]
 				}
 				break
 			}
-			r.Catalogue = c
-			if i == 0 {
-				s.Version, s.Digest, s.Catalogue = r.Version, r.Digest, c
-			}
-			s.Releases = append(s.Releases, r)
 		}
 		if s.Catalogue != nil {
 			now = append(now, s)
 		}
 	}
-	v.forget(known)
 	same := slices.EqualFunc(before, now, func(a, b Service) bool {
 		return a.Name == b.Name && slices.Equal(a.Instances, b.Instances) && slices.EqualFunc(a.Releases, b.Releases, func(a, b Release) bool {
 			return a.Version == b.Version && a.Digest == b.Digest && slices.Equal(a.Instances, b.Instances)
@@ -139,105 +122,4 @@ func later(a, b *busv1.Announcement, when func(*busv1.Announcement) uint64) bool
 		return when(a) > when(b)
 	}
 	return a.Instance > b.Instance
-}
-
-// errCatalogueAway says that a catalogue was requested but is not there yet.
-var errCatalogueAway = errors.New("catalogue is not there yet")
-
-// wantAgain is the pause before a catalogue is requested again.
-const wantAgain = time.Second
-
-// catalogue returns a catalogue that an instance announced. If the bucket lacks it or cannot be read, it
-// requests the catalogue: the instances then store it again, and this process hears that write.
-func (v *view) catalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
-	key := catalogueKey(service, digest)
-	if c := v.catalogues[key]; c != nil {
-		return c, nil
-	}
-	if time.Now().Before(v.again[key]) {
-		return nil, errCatalogueAway
-	}
-	c, err := v.readCatalogue(ctx, service, digest)
-	if err == nil {
-		v.catalogues[key] = c
-		return c, nil
-	}
-	r := v.registry
-	r.conn.Log().Warn("the catalogue could not be read; requesting it", "service", service, "error", err)
-	r.mu.Lock()
-	r.wanted[key] = true
-	r.mu.Unlock()
-	v.again[key] = time.Now().Add(wantAgain)
-	_ = r.conn.Publish(subject.Catalogue(service, digest), nil)
-	return nil, err
-}
-
-func (v *view) readCatalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	value, err := v.registry.conn.Bucket(bus.CatalogueBucket).Get(ctx, catalogueKey(service, digest))
-	if err != nil {
-		return nil, err
-	}
-	return parseCatalogue(service, digest, value)
-}
-
-// parseCatalogue reads a catalogue, which must be the announced one.
-func parseCatalogue(service, digest string, data []byte) (*busv1.Catalogue, error) {
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
-		return nil, errors.New("the catalogue differs from the announced one")
-	}
-	c := &busv1.Catalogue{}
-	if err := proto.Unmarshal(data, c); err != nil {
-		return nil, err
-	}
-	if c.Service != service {
-		return nil, errors.New("the catalogue belongs to another service")
-	}
-	return c, nil
-}
-
-// heardCatalogue keeps a wanted catalogue when its service stores it.
-func (r *Registry) heardCatalogue(msg *nats.Msg) {
-	key := subject.KeyOf(bus.CatalogueBucket, msg.Subject)
-	r.mu.Lock()
-	wanted := r.wanted[key]
-	r.mu.Unlock()
-	service, digest, ok := strings.Cut(key, ".")
-	if !wanted || !ok {
-		return
-	}
-	c, err := parseCatalogue(service, digest, msg.Data)
-	if err != nil {
-		return
-	}
-	r.mu.Lock()
-	delete(r.wanted, key)
-	r.arrived[key] = c
-	r.mu.Unlock()
-	wake(r.changed)
-}
-
-// takeArrived takes over the received catalogues.
-func (v *view) takeArrived() {
-	v.registry.mu.Lock()
-	defer v.registry.mu.Unlock()
-	maps.Copy(v.catalogues, v.registry.arrived)
-	clear(v.registry.arrived)
-}
-
-// forget drops the catalogues that are no longer announced.
-func (v *view) forget(known map[string][]Release) {
-	keep := map[string]bool{}
-	for service, all := range known {
-		for _, r := range all[:min(len(all), maxReleases)] {
-			keep[catalogueKey(service, r.Digest)] = true
-		}
-	}
-	gone := func(key string) bool { return !keep[key] }
-	maps.DeleteFunc(v.catalogues, func(key string, _ *busv1.Catalogue) bool { return gone(key) })
-	maps.DeleteFunc(v.again, func(key string, _ time.Time) bool { return gone(key) })
-	v.registry.mu.Lock()
-	maps.DeleteFunc(v.registry.wanted, func(key string, _ bool) bool { return gone(key) })
-	v.registry.mu.Unlock()
 }

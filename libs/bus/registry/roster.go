@@ -15,6 +15,10 @@ import (
 // long as it announces itself, even if others announce themselves, too.
 const MaxInstances = 1000
 
+// MaxServices is how many services an edge keeps. A known service keeps its slot for as long as one of its
+// instances announces itself.
+const MaxServices = 1000
+
 // MaxAnnouncement is the largest announcement, in bytes. The bucket does not store a larger one, and an
 // edge ignores it.
 const MaxAnnouncement = 4 << 10
@@ -27,7 +31,8 @@ const floodOver = time.Minute
 type roster struct {
 	mu       sync.Mutex
 	services map[string]map[string]*entry
-	// refused lists the services with ignored instances.
+	// refused lists the services with ignored instances. Ignored services are one entry without a
+	// name.
 	refused map[string]*refusals
 }
 
@@ -51,19 +56,23 @@ type entry struct {
 	ahead []time.Duration
 }
 
-// refusals are the ignored announcements of a service.
+// refusals are the ignored announcements of a service; latest names it.
 type refusals struct {
-	count uint64
-	last  time.Time
-	told  bool
+	count  uint64
+	last   time.Time
+	latest string
+	told   bool
 }
 
-// Flood is how many announcements of a service an edge has ignored because the service already had
-// MaxInstances.
+// Flood is how many announcements an edge has ignored: of instances beyond MaxInstances or, if Service is
+// empty, of services beyond MaxServices. Latest is one of those services.
 type Flood struct {
 	Service string
 	Refused uint64
+	Latest  string
 }
+
+func (f *refusals) flood(service string) Flood { return Flood{service, f.count, f.latest} }
 
 func newRoster() *roster {
 	return &roster{services: map[string]map[string]*entry{}, refused: map[string]*refusals{}}
@@ -73,17 +82,29 @@ func newRoster() *roster {
 func (r *roster) admits(service, instance string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.services[service]
-	if len(all) < MaxInstances || all[instance] != nil {
+	if r.hasPlace(service, instance) {
 		return true
 	}
-	f := r.refused[service]
+	at := service
+	if r.services[service] == nil || r.refused[service] == nil && len(r.refused) > MaxServices {
+		at = ""
+	}
+	f := r.refused[at]
 	if f == nil {
 		f = &refusals{}
-		r.refused[service] = f
+		r.refused[at] = f
 	}
-	f.count, f.last = f.count+1, time.Now()
+	f.count, f.last, f.latest = f.count+1, time.Now(), service
 	return false
+}
+
+// hasPlace reports whether an instance has a slot, or one is free.
+func (r *roster) hasPlace(service, instance string) bool {
+	all := r.services[service]
+	if all == nil {
+		return len(r.services) < MaxServices
+	}
+	return len(all) < MaxInstances || all[instance] != nil
 }
 
 // enter records an announcement, unless the instance has a newer one or no slot. known reports whether the
@@ -94,7 +115,7 @@ func (r *roster) enter(s said) (known, changed bool) {
 	all := r.services[s.ann.Service]
 	one := all[s.ann.Instance]
 	switch {
-	case one == nil && len(all) >= MaxInstances:
+	case !r.hasPlace(s.ann.Service, s.ann.Instance):
 		return false, false
 	case one == nil:
 		if all == nil {
@@ -210,7 +231,7 @@ func (r *roster) floods() (all []Flood) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for service, f := range r.refused {
-		all = append(all, Flood{service, f.count})
+		all = append(all, f.flood(service))
 	}
 	slices.SortFunc(all, func(a, b Flood) int { return cmp.Compare(a.Service, b.Service) })
 	return all
@@ -223,10 +244,10 @@ func (r *roster) tell(now time.Time) (began, ended []Flood) {
 	for service, f := range r.refused {
 		switch flooding := now.Sub(f.last) < floodOver; {
 		case flooding && !f.told:
-			began = append(began, Flood{service, f.count})
+			began = append(began, f.flood(service))
 			f.told = true
 		case !flooding && f.told:
-			ended = append(ended, Flood{service, f.count})
+			ended = append(ended, f.flood(service))
 			f.told = false
 		}
 	}

@@ -1,11 +1,18 @@
 package registry
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // beat enters an announcement as one that is heard.
@@ -41,7 +48,7 @@ func TestRosterIsBounded(t *testing.T) {
 		t.Error("another service has no place for an instance")
 	}
 	refused := uint64(strangers - (MaxInstances - 1))
-	if all := r.floods(); len(all) != 1 || all[0] != (Flood{"evil", refused}) {
+	if all := r.floods(); len(all) != 1 || all[0].Service != "evil" || all[0].Refused != refused {
 		t.Errorf("the floods are %v; %d announcements were refused", all, refused)
 	}
 	if !r.leave("evil", "made-up-0") || r.leave("evil", "made-up-0") {
@@ -49,6 +56,128 @@ func TestRosterIsBounded(t *testing.T) {
 	}
 	if _, changed := beat(r, "evil", "late", now); !changed {
 		t.Error("a free place is not given")
+	}
+}
+
+// A service with more instances than it has places is deployed anew, a part at a time: every
+// place that an instance leaves is taken with the next beats, and in the end all of them
+// are the new release's.
+func TestRollingDeployBeyondThePlaces(t *testing.T) {
+	t.Parallel()
+	r, now := newRoster(), time.Now()
+	const all, part = MaxInstances + MaxInstances/5, MaxInstances / 10
+	var running []string
+	beats := func() {
+		for _, instance := range running {
+			beat(r, "svc", instance, now)
+		}
+	}
+	for i := range all {
+		running = append(running, fmt.Sprintf("old-%d", i))
+	}
+	beats()
+	for i := range all {
+		running = append(running, fmt.Sprintf("new-%d", i))
+		if (i+1)%part != 0 {
+			continue
+		}
+		beats()
+		for _, instance := range running[:part] {
+			r.leave("svc", instance)
+		}
+		running = running[part:]
+		beats()
+		if n := len(r.announcements()["svc"]); n != MaxInstances {
+			t.Fatalf("%d instances have a place when %d are new", n, i+1)
+		}
+	}
+	for _, ann := range r.announcements()["svc"] {
+		if !strings.HasPrefix(ann.Instance, "new-") {
+			t.Fatalf("%s has a place after it has left", ann.Instance)
+		}
+	}
+}
+
+// Of more services than MaxServices those that were known first stay, and the others are
+// counted together. So are those that flood, if they are as many.
+func TestRosterBoundsServices(t *testing.T) {
+	t.Parallel()
+	r, now := newRoster(), time.Now()
+	beat(r, "text", "one", now)
+	const names = 3 * MaxServices
+	for i := range names {
+		beat(r, fmt.Sprintf("evil-%d", i), "one", now)
+	}
+	if n := len(r.announcements()); n != MaxServices {
+		t.Fatalf("%d services have a place", n)
+	}
+	if known, _ := beat(r, "text", "one", now.Add(time.Second)); !known {
+		t.Error("a service that was known has lost its place")
+	}
+	if _, changed := beat(r, "text", "two", now); !changed {
+		t.Error("a service that is known has no place for an instance")
+	}
+	want := Flood{"", names - (MaxServices - 1), fmt.Sprintf("evil-%d", names-1)}
+	if all := r.floods(); len(all) != 1 || all[0] != want {
+		t.Errorf("the floods are %v, not %v", all, want)
+	}
+	if _, changed := r.enter(said{ann: &busv1.Announcement{Service: "listed", Instance: "one"}, at: now, listed: true}); changed {
+		t.Error("a service of the bucket has a place beyond the limit")
+	}
+	r.leave("evil-0", "one")
+	if _, changed := beat(r, "late", "one", now); !changed {
+		t.Error("a free place is not given")
+	}
+	for i := range 2 * MaxServices { // one after the other, each with more instances than it has places
+		service := fmt.Sprintf("flooder-%d", i)
+		r.services = map[string]map[string]*entry{service: {}}
+		for j := range MaxInstances {
+			r.services[service][fmt.Sprint(j)] = &entry{}
+		}
+		r.admits(service, "stranger")
+	}
+	if n := len(r.floods()); n > MaxServices+1 {
+		t.Errorf("%d services are counted one by one", n)
+	}
+}
+
+// Catalogues are kept while there is room for them, and what nobody announces makes room.
+func TestCataloguesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newCatalogues(nil)
+	const size = MaxCatalogues / 4
+	all := map[string]announced{}
+	for i := range 5 {
+		key := fmt.Sprintf("svc-%d.digest", i)
+		all[key] = announced{key: key}
+		s.arrived[key] = catalogue{&busv1.Catalogue{}, size}
+	}
+	s.arrived["gone.digest"] = catalogue{&busv1.Catalogue{}, size}
+	if s.takeArrived(all); len(s.known) != 4 || s.bytes != MaxCatalogues || len(s.arrived) != 0 {
+		t.Fatalf("%d are known, with %d bytes; %d wait", len(s.known), s.bytes, len(s.arrived))
+	}
+	for key := range s.known {
+		delete(all, key)
+		break
+	}
+	if s.forget(all); s.bytes != 3*size {
+		t.Errorf("%d bytes are kept after one has gone", s.bytes)
+	}
+	if err := s.take("late.digest", catalogue{&busv1.Catalogue{}, size}); err != nil {
+		t.Error(err)
+	}
+	data, err := proto.Marshal(&busv1.Catalogue{Service: "svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := catalogueKey("svc", fmt.Sprintf("%x", sha256.Sum256(data)))
+	s.wanted[key] = true
+	said := &nats.Msg{Subject: subject.Key(bus.CatalogueBucket, key), Data: data}
+	if s.waiting = MaxCatalogues; s.heard(said) {
+		t.Error("more wait than there may be")
+	}
+	if s.waiting = 0; !s.heard(said) || s.waiting != len(data) {
+		t.Error("a catalogue that is wanted is not taken")
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // Services write some buckets, each under its own name, and NATS bounds a bucket only as a
 // whole. So edges look after the shares. As long as there is room a service may use any of
 // it. Once a bucket is tight, a service with more than its share begins nothing new there;
-// once it is full, such a service loses its oldest entries. See ADR 0093.
+// once it is full, such a service loses its oldest entries. See ADR 0022.
 const (
 	// tight and full are parts of a bucket's limit; divided is the part that shares are
 	// made of, so that a bucket which was full has room again.
@@ -51,6 +51,8 @@ type Share struct {
 // account is what each service has in a bucket.
 type account struct {
 	at time.Time
+	// took is how long it was read.
+	took time.Duration
 	// level is the share of a service: what each may have if all have as much.
 	level int64
 	// shares are by service.
@@ -181,7 +183,7 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	if err != nil {
 		return fmt.Errorf("who has what in %s is not known: %w", one.name, err)
 	}
-	a.room = room
+	a.room, a.took = room, time.Since(a.at)
 	s.mu.Lock()
 	s.accounts[one.bucket] = a
 	s.mu.Unlock()
@@ -267,7 +269,7 @@ func (s *Storage) MakeRoom(ctx context.Context, bucket, service string) error {
 }
 
 // Admit refuses a service that has more than its share of a bucket which is tight, as far
-// as is known here.
+// as is known here. The bucket is then looked at again by the time that the refusal names.
 func (s *Storage) Admit(bucket, service string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,9 +277,32 @@ func (s *Storage) Admit(bucket, service string) error {
 	if a == nil || !a.tight || a.shares[service] == nil || a.shares[service].bytes <= a.level {
 		return nil
 	}
+	select {
+	case s.refused <- struct{}{}:
+	default:
+	}
 	e := fault.New(fault.Overloaded, "service %s keeps as many %s as the bus has room for; try again once some have ended", service, bucket)
-	e.RetryAfter = watchEvery
+	e.RetryAfter = max(watchEvery, a.stays()+a.took)
 	return e
+}
+
+// stays is how long the account is still not read again for those that it refuses: they may
+// ask all the time, and a large bucket takes seconds to read.
+func (a *account) stays() time.Duration {
+	return max(0, max(watchEvery, 10*a.took)-time.Since(a.at))
+}
+
+// refusing is how long the stores are left alone after a service was refused.
+func (s *Storage) refusing() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	soon := keepEvery
+	for _, a := range s.accounts {
+		if a.tight {
+			soon = min(soon, a.stays())
+		}
+	}
+	return soon
 }
 
 // Shares are what services had of the buckets that they write when those were last read, by

@@ -57,6 +57,8 @@ type Storage struct {
 	accounts map[string]*account
 	trimmed  time.Time
 	told     map[string]time.Time
+	// refused has a value when a service was refused since the stores were looked at.
+	refused chan struct{}
 }
 
 type sharedKey struct{ bucket, key string }
@@ -79,7 +81,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 	if replicas > 1 && !conn.Clustered() {
 		return nil, fmt.Errorf("--nats-replicas %d: the NATS server is alone, and keeps one replica; use auto, or join it to a cluster", replicas)
 	}
-	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, sizes: map[string]Size{}, shared: map[sharedKey]sharedValue{}, accounts: map[string]*account{}, told: map[string]time.Time{}}
+	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, sizes: map[string]Size{}, shared: map[sharedKey]sharedValue{}, accounts: map[string]*account{}, told: map[string]time.Time{}, refused: make(chan struct{}, 1)}
 	// A cluster that starts has no leader for a while, and then nothing answers.
 	for began := time.Now(); ; {
 		if err := s.ensureAll(ctx); err != nil {
@@ -223,22 +225,33 @@ func (s *Storage) Keep() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		timer := time.NewTimer(wire.Jitter(keepEvery))
-		defer timer.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-timer.C:
-			case <-poke:
-			}
+		for wait := keepEvery; s.pause(ctx, wire.Jitter(wait), poke); wait = s.nextLook() {
 			if s.conn.Connected() {
 				s.lookAfter(ctx)
 			}
-			timer.Reset(wire.Jitter(s.nextLook()))
 		}
 	}()
 	return func() { unhook(); cancel(); <-done }
+}
+
+// pause waits for the next look at the stores, which comes sooner when poke says so, or when a
+// service was refused. It reports false if the context has ended.
+func (s *Storage) pause(ctx context.Context, wait time.Duration, poke <-chan struct{}) bool {
+	due := time.Now().Add(wait)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-poke:
+			return true
+		case <-s.refused:
+			timer.Reset(min(time.Until(due), s.refusing()))
+		}
+	}
 }
 
 // nextLook is how long the stores are left alone.

@@ -33,7 +33,7 @@ const (
 // writes are plain puts: a per-key TTL would be dropped by the next write.
 var stores = []store{
 	shared(jetstream.KeyValueConfig{Bucket: bus.RegistryBucket, Description: "who is there: <service>.<instance>", TTL: registry.BeatTTL, MaxValueSize: registry.MaxAnnouncement, MaxBytes: 64 << 20}, 65_536, false),
-	shared(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}, 16_384, false),
+	shared(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: registry.MaxCatalogues}, 16_384, false),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: edges.StreamTTL, MaxValueSize: 128 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: ApprovalTTL, MaxBytes: 64 << 20}),

@@ -372,6 +372,9 @@ func (t *Store) read(ctx context.Context, id string) (*busv1.TaskRecord, uint64,
 // errMoved means that somebody else wrote a record in between.
 var errMoved = errors.New("the record has changed")
 
+// errUnanswered means that nobody knows whether a record was written.
+var errUnanswered = errors.New("the write was not answered")
+
 // write stores a record over the revision given, 0 for none, and returns the
 // new revision. Each write sets the time that is left: the one before lost it.
 func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint64) (uint64, error) {
@@ -392,6 +395,8 @@ func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint6
 	switch {
 	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
 		return 0, errMoved
+	case err != nil && !wire.Refused(err):
+		return 0, wire.NotReached(errors.Join(errUnanswered, err))
 	case err != nil:
 		return 0, wire.NotReached(err)
 	}
@@ -399,7 +404,8 @@ func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint6
 }
 
 // change replaces a record by what f makes of it; f is called again when
-// somebody else writes in between. It writes nothing when f returns false.
+// somebody else writes in between. It writes nothing when f returns false. The error of a
+// write that may be stored nevertheless says executed unknown.
 func (t *Store) change(ctx context.Context, id string, f func(*busv1.TaskRecord) (bool, error)) error {
 	return bus.Swap(func() (bool, error) {
 		rec, revision, err := t.read(ctx, id)
@@ -409,9 +415,11 @@ func (t *Store) change(ctx context.Context, id string, f func(*busv1.TaskRecord)
 		if changed, err := f(rec); err != nil || !changed {
 			return true, err
 		}
-		_, err = t.write(ctx, rec, revision)
-		if errors.Is(err, errMoved) {
+		switch _, err = t.write(ctx, rec, revision); {
+		case errors.Is(err, errMoved):
 			return false, nil
+		case errors.Is(err, errUnanswered):
+			return true, fault.From(err).Ran(fault.Unknown)
 		}
 		return true, err
 	})

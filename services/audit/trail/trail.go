@@ -145,6 +145,8 @@ type Store interface {
 	Show(ctx context.Context, id string) ([]Row, error)
 	// Chains returns the end of every chain, in the order of tenants.
 	Chains(ctx context.Context) ([]Chain, error)
+	// Unchained returns the tenants that have rows and no chain, which nothing here writes.
+	Unchained(ctx context.Context) (tenants []string, err error)
 	// Rows returns up to limit rows of a tenant with Seq above after, in order.
 	Rows(ctx context.Context, tenant string, after int64, limit int) ([]Row, error)
 	// Checkpoints returns up to limit checkpoints of a tenant with Seq above

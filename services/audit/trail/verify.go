@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -53,6 +54,13 @@ func Verify(ctx context.Context, s Store, trusted Trusted, witnesses []Checkpoin
 	ends := map[string]Chain{}
 	for _, c := range chains {
 		ends[c.Tenant] = c
+	}
+	unchained, err := s.Unchained(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, tenant := range unchained {
+		ends[tenant] = Chain{Tenant: tenant, Hash: Genesis(tenant)}
 	}
 	seen := map[string][]Checkpoint{}
 	for _, w := range witnesses {
@@ -135,8 +143,9 @@ func (v *verifier) run(ctx context.Context) (*Problem, error) {
 	if p, err := v.begin(ctx); p != nil || err != nil {
 		return p, err
 	}
-	for {
-		rows, err := v.store.Rows(ctx, v.end.Tenant, v.seq, page)
+	// From below the first number, where only somebody else writes.
+	for after := int64(math.MinInt64); ; after = v.seq {
+		rows, err := v.store.Rows(ctx, v.end.Tenant, after, page)
 		if err != nil {
 			return nil, err
 		}
@@ -171,6 +180,9 @@ func (v *verifier) begin(ctx context.Context) (*Problem, error) {
 
 // row checks the row that comes next.
 func (v *verifier) row(ctx context.Context, r *Row) (*Problem, error) {
+	if r.Seq <= v.seq {
+		return &Problem{Seq: r.Seq, ID: r.ID, What: fmt.Sprintf("added: it is before row %d, with which the chain begins", v.seq+1)}, nil
+	}
 	if r.Seq != v.seq+1 {
 		return &Problem{Seq: v.seq + 1, What: fmt.Sprintf("missing; row %d (%s) comes next", r.Seq, r.ID)}, nil
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// BatchCall is one call of a batch. Its arguments stand under any of three
+// BatchCall is one call of a batch. Its arguments stand under one of three
 // names.
 type BatchCall struct {
 	Name           string         `json:"name"`
@@ -36,6 +37,9 @@ func ReadBatchCall(b []byte) (*BatchCall, error) {
 			return nil, err
 		}
 	}
+	if given := c.given(); len(given) > 1 {
+		return nil, fault.New(fault.InvalidRequest, "parameters, arguments and args of a call are the same; give one of them")
+	}
 	if v := c.arguments(); v != nil && v.Kind() != '{' {
 		return nil, fault.New(fault.InvalidParams, "parameters must be a JSON object")
 	}
@@ -51,13 +55,17 @@ func readBatchCall(raw jsontext.Value, check func(jsontext.Value) error) (*Batch
 	return ReadBatchCall(raw)
 }
 
+// given are the arguments under each of the names that the call has.
+func (c *BatchCall) given() []jsontext.Value {
+	return slices.DeleteFunc([]jsontext.Value{c.Parameters, c.Arguments, c.Args}, func(v jsontext.Value) bool { return v == nil })
+}
+
+// arguments are nil for none.
 func (c *BatchCall) arguments() jsontext.Value {
-	for _, v := range []jsontext.Value{c.Parameters, c.Arguments} {
-		if v != nil {
-			return v
-		}
+	if given := c.given(); len(given) > 0 {
+		return given[0]
 	}
-	return c.Args
+	return nil
 }
 
 // BatchCalls reads the calls of a batch as they are asked for. check is nil where

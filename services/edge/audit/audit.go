@@ -78,6 +78,8 @@ type Trail struct {
 	spool, ends *spool
 	// orphaned is why spools of other edges could not be taken last; of run only.
 	orphaned string
+	// unrenewed is why a spool that is gone could not be made again last; of run only.
+	unrenewed string
 	// digests are hash.Hash with the key, which are dear to make.
 	digests  sync.Pool
 	refusals refusals
@@ -120,10 +122,10 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 		wake:    make(chan struct{}, 1), look: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	if cfg.SpoolDir != "" {
-		if t.spool, err = openSpool(cfg.SpoolDir, cfg.SpoolBytes/2); err != nil {
+		if t.spool, err = openSpool(cfg.SpoolDir, cfg.SpoolBytes/2, cfg.Logger); err != nil {
 			return nil, err
 		}
-		if t.ends, err = openSpool(filepath.Join(cfg.SpoolDir, "ends"), cfg.SpoolBytes/2); err != nil {
+		if t.ends, err = openSpool(filepath.Join(cfg.SpoolDir, "ends"), cfg.SpoolBytes/2, cfg.Logger); err != nil {
 			t.spool.close()
 			return nil, err
 		}

@@ -1,4 +1,32 @@
 package audit
 
+import "log/slog"
+
 // BreakSpool makes writes to the spool of calls with effects fail.
 func (t *Trail) BreakSpool() { _ = t.ends.file.Close() }
+
+// OnSync has f called in place of each sync of the spool of calls with effects; sync is that.
+func (t *Trail) OnSync(f func(sync func() error) error) {
+	t.ends.mu.Lock()
+	defer t.ends.mu.Unlock()
+	sync := t.ends.flush
+	t.ends.flush = func() error { return f(sync) }
+}
+
+// SpoolFile opens a spool in a directory, and returns what its file has; add appends events as
+// synced, and keep leaves the file.
+func SpoolFile(dir string) (events [][]byte, add func(...[]byte) error, leave func(), err error) {
+	s, err := openSpool(dir, DefaultSpoolBytes, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for s.start < s.end {
+		some, end, err := s.read(group, 1<<30)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		events = append(events, some...)
+		s.start = end
+	}
+	return events, func(e ...[]byte) error { return s.add(true, 2, e...) }, s.close, nil
+}

@@ -38,6 +38,7 @@ func (t *Trail) run() {
 			}
 		case <-tick.C:
 			t.check()
+			t.renew()
 			t.counted(false)
 			if t.gone() {
 				t.spill() // to wait for an answer would only delay the next look
@@ -212,6 +213,9 @@ func (t *Trail) inherit() {
 		return
 	}
 	t.uses(func(use auditlog.Use, own *spool) bool {
+		if t.log.Left(use) <= 0 {
+			return true // to read what cannot be sent costs time
+		}
 		err := own.orphans(func(s *spool) { t.unload(use, s) })
 		if text := fmt.Sprint(use, err); err != nil && text != t.orphaned {
 			t.orphaned = text
@@ -219,6 +223,20 @@ func (t *Trail) inherit() {
 		}
 		return true
 	})
+}
+
+// renew makes spools again whose files are gone.
+func (t *Trail) renew() {
+	if t.spool == nil {
+		return
+	}
+	err := errors.Join(t.ends.renew(), t.spool.renew())
+	if text := fmt.Sprint(err); err != nil && text != t.unrenewed {
+		t.cfg.Logger.Error("the audit spool is gone and cannot be made again", "dir", t.cfg.SpoolDir, "error", err)
+		t.unrenewed = text
+	} else if err == nil {
+		t.unrenewed = ""
+	}
 }
 
 // spill moves the queues to the spools, as far as those have room.

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/gofrs/flock"
 
@@ -21,21 +24,32 @@ import (
 // maxRecord bounds an event on disk; what claims to be larger is damage.
 const maxRecord = 1 << 20
 
-const spoolSuffix = ".spool"
+const (
+	spoolSuffix   = ".spool"
+	damagedSuffix = ".damaged"
+)
 
-var errSpoolFull = errors.New("the audit spool is full")
+var (
+	errSpoolFull = errors.New("the audit spool is full")
+	errSpoolGone = errors.New("the file of the audit spool was removed or replaced")
+)
 
 // spool is a file of events that wait. It belongs to one edge, which holds its
 // lock; what is in the file of an edge that died another one sends. Each record is its length
 // and its CRC-32, both of four bytes, and the event, marshalled.
 type spool struct {
 	limit int64
-	lock  *flock.Flock
+	log   *slog.Logger
 
 	mu    sync.Mutex
+	lock  *flock.Flock
 	file  *os.File
-	start int64 // what is before was sent
+	flush func() error // file.Sync
+	start int64        // what is before was sent
 	end   int64
+	// failed is why a sync failed; nil for none. Linux says so once and then counts those pages as
+	// written, so nothing that a later sync says is true of what was in the file by then.
+	failed error
 	// added counts what add has written, and synced, which has a lock of its own, how much of
 	// that is on the disk.
 	added   uint64
@@ -44,17 +58,21 @@ type spool struct {
 }
 
 // openSpool takes a file of dir that nobody has, or makes one.
-func openSpool(dir string, limit int64) (s *spool, err error) {
+func openSpool(dir string, limit int64, log *slog.Logger) (s *spool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
 	}
 	files, err := spoolFiles(dir)
 	for s == nil && err == nil {
-		path := filepath.Join(dir, rand.Text()+spoolSuffix)
-		if len(files) > 0 {
-			path, files = files[0], files[1:]
+		if len(files) == 0 {
+			s, err = takeSpool(filepath.Join(dir, rand.Text()+spoolSuffix), limit, log)
+			break
 		}
-		s, err = takeSpool(path, limit)
+		var unread error
+		if s, unread = takeSpool(files[0], limit, log); unread != nil {
+			log.Error("an audit spool that nobody has cannot be taken; it is left as it is", "file", files[0], "error", unread)
+		}
+		files = files[1:]
 	}
 	if err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
@@ -75,14 +93,14 @@ func spoolFiles(dir string) (files []string, err error) {
 // orphans takes, one after the other, the files next to this one in which
 // something waits and that nobody has: their edges have died.
 func (s *spool) orphans(visit func(*spool)) error {
-	own := s.lock.Path()
+	own := s.path()
 	files, err := spoolFiles(filepath.Dir(own))
 	for _, path := range files {
 		// Those of living edges are mostly empty; leave their locks alone.
 		if info, statErr := os.Stat(path); path == own || statErr != nil || info.Size() == 0 {
 			continue
 		}
-		other, takeErr := takeSpool(path, s.limit)
+		other, takeErr := takeSpool(path, s.limit, s.log)
 		if takeErr != nil {
 			err = errors.Join(err, takeErr)
 		}
@@ -95,25 +113,53 @@ func (s *spool) orphans(visit func(*spool)) error {
 }
 
 // takeSpool opens a file; nil when another edge has it.
-func takeSpool(path string, limit int64) (*spool, error) {
-	s := &spool{limit: limit, lock: flock.New(path)}
+func takeSpool(path string, limit int64, log *slog.Logger) (*spool, error) {
+	s := &spool{limit: limit, log: log, lock: flock.New(path)}
 	held, err := s.lock.TryLock()
 	if err != nil || !held {
 		return nil, err
 	}
-	if s.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		s.close()
-		return nil, err
-	}
-	// The last record may be half of one.
-	if s.end, err = wholeRecords(s.file); err == nil {
-		err = s.file.Truncate(s.end)
+	if s.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+		s.flush = s.file.Sync
+		if s.end, err = wholeRecords(s.file); err == nil {
+			err = s.setAside()
+		}
 	}
 	if err != nil {
 		s.close()
 		return nil, err
 	}
+	syncDir(filepath.Dir(path))
 	return s, nil
+}
+
+// syncDir makes the names of a directory outlast a loss of power. Some file systems cannot, and
+// some need not: what fails here fails again where an event is synced.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync()
+		_ = d.Close()
+	}
+}
+
+// setAside moves what is behind the last whole record to a file of its own, for people. Mostly that is a
+// record that the machine was writing when it lost power, which no call has waited for.
+func (s *spool) setAside() error {
+	info, err := s.file.Stat()
+	if err != nil || info.Size() <= s.end {
+		return err
+	}
+	aside := s.lock.Path() + damagedSuffix
+	out, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.NewSectionReader(s.file, s.end, info.Size()-s.end))
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	s.log.Error("the end of an audit spool is damaged; it is set aside, and its events are not in the trail", "file", aside, "bytes", info.Size()-s.end)
+	return s.file.Truncate(s.end)
 }
 
 // wholeRecords is where the last whole record ends.
@@ -143,14 +189,72 @@ func (s *spool) most(use auditlog.Use) int64 {
 // largeEvent is what a large event takes: its arguments and its texts are cut.
 const largeEvent = maxArguments + maxName + 2<<10
 
-// room returns an error if the file may have no room for another event of such a use.
+// room returns an error if the file cannot keep another event of such a use, or may have no room
+// for it.
 func (s *spool) room(use auditlog.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.unfit(); err != nil {
+		return err
+	}
 	if s.end+largeEvent > s.most(use) {
 		return errSpoolFull
 	}
 	return nil
+}
+
+// fit returns nil if what is added outlasts this edge.
+func (s *spool) fit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unfit()
+}
+
+// unfit returns why nothing that is added would outlast this edge. Its caller holds mu.
+func (s *spool) unfit() error {
+	switch {
+	case s.failed != nil:
+		return fmt.Errorf("the audit spool could not be synced, and is not trusted until its events are sent: %w", s.failed)
+	case s.gone():
+		return errSpoolGone
+	}
+	return nil
+}
+
+// gone reports whether the file is no longer where another edge, or the next one, looks for it.
+func (s *spool) gone() bool {
+	there, err := os.Stat(s.lock.Path())
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	}
+	own, err := s.file.Stat()
+	return err == nil && !os.SameFile(there, own)
+}
+
+// renew takes another file in place of one that is gone, once nothing waits in that.
+func (s *spool) renew() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone() || s.start < s.end {
+		return nil
+	}
+	fresh, err := openSpool(filepath.Dir(s.lock.Path()), s.limit, s.log)
+	if err != nil {
+		return err
+	}
+	_ = s.file.Close()
+	_ = s.lock.Unlock()
+	s.lock, s.file, s.flush, s.start, s.end, s.failed = fresh.lock, fresh.file, fresh.flush, fresh.start, fresh.end, nil
+	s.log.Warn("the file of the audit spool was removed or replaced; there is a new one", "file", s.lock.Path())
+	return nil
+}
+
+func (s *spool) path() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lock.Path()
 }
 
 // add appends events, all or none. If sync is set they are on the disk when it returns;
@@ -162,17 +266,23 @@ func (s *spool) add(sync bool, use auditlog.Use, events ...[]byte) error {
 		data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(body))
 		data = append(data, body...)
 	}
-	added, err := s.write(data, s.most(use))
+	added, err := s.write(data, s.most(use), sync)
 	if err == nil && sync {
 		err = s.sync(added)
 	}
 	return err
 }
 
-// write appends bytes, and returns how many times it has by then.
-func (s *spool) write(data []byte, most int64) (added uint64, err error) {
+// write appends bytes, and returns how many times it has by then. If safe is set, they have to
+// outlast this edge.
+func (s *spool) write(data []byte, most int64, safe bool) (added uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if safe {
+		if err := s.unfit(); err != nil {
+			return 0, err
+		}
+	}
 	if s.end+int64(len(data)) > most {
 		return 0, errSpoolFull
 	}
@@ -192,9 +302,15 @@ func (s *spool) sync(added uint64) error {
 		return nil
 	}
 	s.mu.Lock()
-	all := s.added
+	all, flush, err := s.added, s.flush, s.failed
 	s.mu.Unlock()
-	if err := s.file.Sync(); err != nil {
+	if err != nil {
+		return err // of the sync that was to write it
+	}
+	if err := flush(); err != nil {
+		s.mu.Lock()
+		s.failed = err
+		s.mu.Unlock()
 		return err
 	}
 	s.synced = all
@@ -226,7 +342,7 @@ func (s *spool) drop(end int64) bool {
 		return false
 	}
 	if s.file.Truncate(0) == nil {
-		s.start, s.end = 0, 0
+		s.start, s.end, s.failed = 0, 0, nil
 	}
 	return true
 }
@@ -258,7 +374,7 @@ func record(in io.Reader) ([]byte, int64, error) {
 		return nil, 0, err
 	}
 	size := binary.BigEndian.Uint32(head[:4])
-	if size > maxRecord {
+	if size == 0 || size > maxRecord { // a file system may leave zeros behind
 		return nil, 0, errDamaged
 	}
 	body := make([]byte, size)

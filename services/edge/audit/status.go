@@ -50,7 +50,13 @@ func (t *Trail) Status() (string, error) {
 		}
 		return fmt.Sprintf("NATS takes no events, so calls with effects are recorded in the spool, %d KiB by now: %v", (s.Spooled+1023)>>10, why), nil
 	}
-	return fmt.Sprintf("%d KiB of %d MiB wait to be written down", (s.Stream.Bytes+1023)>>10, s.Stream.Limit>>20), nil
+	line := fmt.Sprintf("%d KiB of %d MiB wait to be written down", (s.Stream.Bytes+1023)>>10, s.Stream.Limit>>20)
+	if t.ends != nil {
+		if err := t.ends.fit(); err != nil {
+			line += fmt.Sprintf("; should NATS take no events, calls with effects are refused: %v", err)
+		}
+	}
+	return line, nil
 }
 
 // cause is why the trail refused something; what a client is told of that adds nothing.

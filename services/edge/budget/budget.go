@@ -1,6 +1,7 @@
 // Package budget bounds the bytes of results that an edge holds: from when they
 // arrive from the bus until their client has taken them. Without a bound the
-// memory of an edge is that of its slowest readers.
+// memory of an edge is that of its slowest readers. A call whose result will be
+// large begins only if there is room for it (expect.go).
 //
 // Bytes are counted once for each result, by its length; a door may have a second
 // copy for a moment, in another form.
@@ -34,6 +35,15 @@ type Budget struct {
 	held    int64
 	parties map[string]int64 // what each party holds, in small results too
 
+	// What calls under way are expected to bring: in all, at each depth, and for each
+	// party there; and the sizes of results that say so.
+	expected   int64
+	expectedAt map[uint32]int64
+	expectedBy map[expecting]int64
+	sources    map[Source]*means
+	waiting    int           // calls that wait for room
+	freed      chan struct{} // closed when there is more; nil if none waits
+
 	carried  int64            // what calls in flight have brought; see Carry
 	carriers map[string]int64 // by party
 }
@@ -43,7 +53,10 @@ func New(limit int64) *Budget {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Budget{limit: limit, parties: map[string]int64{}, carriers: map[string]int64{}}
+	return &Budget{
+		limit: limit, parties: map[string]int64{}, carriers: map[string]int64{},
+		expectedAt: map[uint32]int64{}, expectedBy: map[expecting]int64{}, sources: map[Source]*means{},
+	}
 }
 
 // MaxRequest is what the results of one request may have together, where its
@@ -57,6 +70,13 @@ func (b *Budget) Held() int64 {
 	return b.held
 }
 
+// Expected is how many bytes calls under way are expected to bring, of large results.
+func (b *Budget) Expected() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.expected
+}
+
 // Account is what one request holds. A nil account holds anything.
 type Account struct {
 	budget *Budget
@@ -64,11 +84,12 @@ type Account struct {
 	max    int64    // of what it takes in all, 0 for none
 
 	// All of it is guarded by the budget's lock.
-	party string
-	held  int64
-	taken int64
-	full  bool
-	ended bool
+	party    string
+	held     int64
+	taken    int64
+	expected int64
+	full     bool
+	ended    bool
 }
 
 type key struct{}
@@ -122,12 +143,15 @@ func (a *Account) For(party string) {
 	if a == nil {
 		return
 	}
-	b := a.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.count(a.party, -a.held)
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	a.moveTo(party)
+}
+
+func (a *Account) moveTo(party string) {
+	a.budget.count(a.party, -a.held)
 	a.party = party
-	b.count(a.party, a.held)
+	a.budget.count(a.party, a.held)
 }
 
 // count adds n bytes to what a party holds.
@@ -144,10 +168,13 @@ func (a *Account) Take(n int) error {
 	if a == nil {
 		return nil
 	}
-	b, size := a.budget, int64(n)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	root := a.root()
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.take(int64(n))
+}
+
+func (a *Account) take(size int64) error {
+	b, root := a.budget, a.root()
 	switch {
 	case a.ended:
 		return fault.New(fault.Cancelled, "nobody waits for the result any more")
@@ -160,7 +187,7 @@ func (a *Account) Take(n int) error {
 		room = b.limit / 4 * 3
 	}
 	if b.held+size > room || b.parties[a.party]+size > b.limit/2 {
-		return noRoom()
+		return noRoom(fault.Yes)
 	}
 	b.count(a.party, size)
 	b.held, a.held, root.taken = b.held+size, a.held+size, root.taken+size
@@ -176,11 +203,14 @@ func (a *Account) end() {
 	}
 	a.ended = true
 	b.count(a.party, -a.held)
-	b.held, a.held = b.held-a.held, 0
+	if a.held > 0 {
+		b.held, a.held = b.held-a.held, 0
+		b.free()
+	}
 }
 
-func noRoom() error {
-	e := fault.New(fault.Overloaded, "the edge holds as many results that are not read yet as it may; read them, and try again shortly").Ran(fault.Yes)
+func noRoom(executed fault.Executed) error {
+	e := fault.New(fault.Overloaded, "too many results are under way or wait to be read; read some, then try again").Ran(executed)
 	e.RetryAfter = time.Second
 	return e
 }

@@ -55,6 +55,8 @@ func TestBadEntries(t *testing.T) {
 		"deep":           schema(`{"type":"object","properties":{"a":` + strings.Repeat(`{"not":`, 100) + `{}` + strings.Repeat(`}`, 100) + `}}`),
 		"entry not JSON": shown(`{"name":"bad"`), "entry a list": shown(`["bad"]`), "entry empty": shown(``), "entry two values": shown(`{"name":"bad"},{"name":"worse"}`),
 		"entry that ends the list": shown(`{}],"tools":[{}`), "entry with a member twice": shown(`{"name":"bad","name":"worse"}`), "entry of another name": shown(`{"name":"good2","inputSchema":{}}`),
+		// Of a list with such an entry a client reads nothing at all.
+		"entry nested deep": shown(`{"name":"bad","inputSchema":{"type":"object"},"_meta":{"example.com/a":` + strings.Repeat("[", 59) + strings.Repeat("]", 59) + `}}`),
 	} {
 		c := tools("svc", "good1", "good2")
 		c.Tools = append([]*busv1.Tool{bad}, c.Tools...)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Kind is one of the lists of a catalogue.
@@ -179,11 +180,22 @@ func position(cursor []byte, scope string) (at string, ok bool) {
 	return at, true
 }
 
+// entryLimits bound an entry: a client that cannot read one reads none of the list. Beyond
+// the depth of a result, clients give up; what size a catalogue has, the bus bounds.
+var entryLimits = mcp.Limits{
+	Bytes: maxEntry, Depth: 60, Values: maxEntry, Members: maxEntry, NumberBytes: 400, StringBytes: maxEntry,
+}
+
+const maxEntry = 1 << 20
+
 // entry checks what a service wrote about one of its tools, prompts or
 // resources: a JSON object with the name it is offered under. Anything else
 // would spoil the list for every service. The result has no line ends, at
 // which some transports end a message.
 func (k Kind) entry(name string, raw []byte) ([]byte, error) {
+	if err := mcp.Valid(raw, entryLimits); err != nil {
+		return nil, fmt.Errorf("its entry is refused: %w", err)
+	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
 		return nil, fmt.Errorf("its entry is not a JSON object: %v", err)

@@ -3,13 +3,13 @@
 package door
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -39,7 +39,7 @@ func (g Guard) Check(r *http.Request) error {
 		return fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL")
 	}
 	if !g.host(r.Host) {
-		name := fault.Clip(hostOnly(r.Host))
+		name := fault.Clip(listener.HostOf(r.Host))
 		return fault.New(fault.Forbidden, "this edge does not answer to the host name %q; whoever runs it lets it in with --allow-host %[1]s", name).Toward(g.names())
 	}
 	origins := r.Header["Origin"]
@@ -65,8 +65,8 @@ func (g Guard) host(hostport string) bool {
 	if !g.Loopback && len(g.Hosts) == 0 {
 		return true
 	}
-	name := strings.ToLower(hostOnly(hostport))
-	return g.Loopback && isLoopback(name) || slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+	name := listener.HostOf(hostport)
+	return g.Loopback && listener.IsLoopbackHost(name) || slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
 func (g Guard) origin(origin string) bool {
@@ -77,22 +77,7 @@ func (g Guard) origin(origin string) bool {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 		return false
 	}
-	return g.Loopback && isLoopback(strings.ToLower(u.Hostname()))
-}
-
-func hostOnly(hostport string) string {
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		return h
-	}
-	return strings.Trim(hostport, "[]")
-}
-
-func isLoopback(name string) bool {
-	if name == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
+	return g.Loopback && listener.IsLoopbackHost(u.Hostname())
 }
 
 // What a web page may send and read (Fetch Standard, CORS protocol).

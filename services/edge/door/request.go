@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -47,7 +48,7 @@ func ThroughToolset(path string) string { return path + "/{" + Toolset + "}" }
 func Credentials(r *http.Request) gateway.Credentials {
 	const scheme = "bearer "
 	c := gateway.Credentials{
-		Address: hostOnly(r.RemoteAddr), Header: r.Header, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Secure: r.TLS != nil,
+		Address: listener.HostOf(r.RemoteAddr), Header: r.Header, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Secure: r.TLS != nil,
 		Toolset: r.PathValue(Toolset),
 	}
 	if c.Secure && len(r.TLS.PeerCertificates) > 0 {

@@ -36,7 +36,8 @@ type Record struct {
 	Outcome string
 	// Err is nil unless the call failed.
 	Err *fault.Error
-	// Begun says that the record of the call's beginning was asked for.
+	// Begun says that the record of the call's beginning was asked for, here or at the edge
+	// that made the call.
 	Begun bool
 	// Replayed: see Answer.
 	Replayed bool

@@ -102,14 +102,8 @@ func lifeOf(r *busv1.Result, tool time.Duration) time.Duration {
 
 // cacheKey is what a call's result is kept under.
 func (r *run) cacheKey() (key cacheKey, ok bool) {
-	// Members in any order and strings in any spelling are the same arguments.
-	// Numbers are not: the tool gets them as they were written, and 64-bit ids that
-	// differ would be one as the doubles of RFC 8785.
-	arguments := jsontext.Value(slices.Clone(r.Arguments))
-	if len(arguments) == 0 {
-		arguments = jsontext.Value("{}")
-	}
-	if arguments.Format(jsontext.ReorderRawObjects(true), jsontext.Multiline(false)) != nil {
+	arguments, ok := sameArguments(r.Arguments)
+	if !ok {
 		return key, false
 	}
 	whose := ""
@@ -117,4 +111,16 @@ func (r *run) cacheKey() (key cacheKey, ok bool) {
 		whose = r.Principal.ID()
 	}
 	return cacheKey(digest(whose, r.Target.Service, r.Name, string(arguments))), true
+}
+
+// sameArguments are arguments in the one form of all that are equal to them: members in any
+// order, strings in any spelling, and no arguments as an empty object. Numbers stay as they
+// were written, because the tool gets them so, and as the doubles of RFC 8785 64-bit
+// integers that differ would be equal. ok is false if they are not JSON.
+func sameArguments(raw []byte) (arguments jsontext.Value, ok bool) {
+	if len(raw) == 0 {
+		return jsontext.Value("{}"), true
+	}
+	arguments = slices.Clone(raw)
+	return arguments, arguments.Format(jsontext.ReorderRawObjects(true), jsontext.Multiline(false)) == nil
 }

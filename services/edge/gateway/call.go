@@ -6,6 +6,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -143,7 +144,8 @@ type run struct {
 	// shown is the name that the client said, where a toolset shows another one than the
 	// tool's or prompt's own; empty elsewhere.
 	shown string
-	// begun says that it is in the audit trail that the call begins.
+	// begun says that the beginning of the call was recorded in the audit trail, as far as
+	// this edge knows: another one may have made it.
 	begun bool
 	// depth is how many calls of services stand above this one.
 	depth uint32
@@ -159,4 +161,6 @@ type run struct {
 	// permit is asked right before an instance of the service begins a call that
 	// may have an effect, and may refuse; nil does not. See bus.Options.Permit.
 	permit Permit
+	// result is the room of the call's result.
+	result budget.Result
 }

@@ -65,7 +65,7 @@ const (
 
 // Keys is the Deduplicator by records that all edges share: one is made when an
 // instance may begin the call, and written again when the call is over (ADR
-// 0021).
+// 0014).
 type Keys struct {
 	outcomes *store.Outcomes
 	caller   *edges.Caller
@@ -91,7 +91,11 @@ type keyed struct {
 }
 
 func keyedOf(v View) *keyed {
-	return &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), v.Arguments)}
+	arguments, ok := sameArguments(v.Arguments)
+	if !ok { // refused before or after, as they are
+		arguments = v.Arguments
+	}
+	return &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), arguments)}
 }
 
 // Once implements Deduplicator.

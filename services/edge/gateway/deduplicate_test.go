@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -18,8 +19,14 @@ import (
 // their services have different handlers of the same tools.
 func keeping(t *testing.T, url string) (*world, *store.Outcomes) {
 	t.Helper()
+	return keepingWith(t, url, func(*gateway.Config) {})
+}
+
+func keepingWith(t *testing.T, url string, change func(*gateway.Config)) (*world, *store.Outcomes) {
+	t.Helper()
 	var outcomes *store.Outcomes
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
+		change(cfg)
 		cfg.Authenticator = w
 		conn := bustest.Connect(t, url)
 		outcomes, cfg.Approvals = store.NewOutcomes(conn), store.NewApprovals(conn)
@@ -61,8 +68,15 @@ func TestOnce(t *testing.T) {
 	once(t, func() *gateway.Call { return keyed("safe", `{}`, "bob", "k") }, `{"content":[{"type":"text","text":"safe"}]}`)
 	once(t, func() *gateway.Call { return keyed("fails", `{}`, "ada", "f") }, `{"content":[{"type":"text","text":"no such city"}],"isError":true}`)
 
+	spellings := []string{`{"b":[1,"x"],"a":1.50}`, "{ \"a\": 1.50,\n\"b\": [1, \"\\u0078\"] }"}
+	once(t, func() *gateway.Call {
+		spellings[0], spellings[1] = spellings[1], spellings[0]
+		return keyed("mirror", spellings[0], "ada", "spelt")
+	}, `{"content":[{"type":"text","text":"{ \"a\": 1.50,\n\"b\": [1, \"\\u0078\"] }"}]}`)
+
 	for name, c := range map[string]*gateway.Call{
 		"other arguments": keyed("safe", `{"a":1}`, "ada", "k"),
+		"another number":  keyed("mirror", `{"b":[1,"x"],"a":1.5}`, "ada", "spelt"),
 		"another tool":    keyed("mirror", `{}`, "ada", "k"),
 	} {
 		if f := w.fails(t, c, fault.Conflict, fault.No); !strings.Contains(f.Message, "another call") {
@@ -141,6 +155,62 @@ func TestOnceUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fails(t, keyed("hold", `{}`, "ada", "left"), fault.Cancelled, fault.Unknown)
+}
+
+// slowTasks makes no task until it may.
+type slowTasks struct {
+	gateway.Tasks
+	begun, may chan struct{}
+}
+
+func (s slowTasks) CreateFor(ctx context.Context, credential, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
+	s.begun <- struct{}{}
+	<-s.may
+	return s.Tasks.CreateFor(ctx, credential, service, req, begun)
+}
+
+// A repetition that comes while the edge of the first call makes its task waits for that
+// task, at whichever edge.
+func TestOnceTaskUnderWay(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	slow := slowTasks{begun: make(chan struct{}, 1), may: make(chan struct{})}
+	w, _ := keepingWith(t, url, func(cfg *gateway.Config) {
+		slow.Tasks = cfg.Tasks
+		cfg.Tasks = slow
+	})
+	other, _ := keeping(t, url)
+	call := func() *gateway.Call { return taking(keyed("later", `{}`, "ada", "k")) }
+	first := make(chan *gateway.Answer, 1)
+	go func() {
+		a, err := w.gateway.Do(t.Context(), call(), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		first <- a
+	}()
+	<-slow.begun
+	for name, g := range map[string]*world{"its edge": w, "another edge": other} {
+		var err error
+		for has := 500 * time.Millisecond; has < 10*time.Second; has *= 2 {
+			short, stop := context.WithTimeout(t.Context(), has)
+			_, err = g.gateway.Do(short, call(), nil)
+			stop()
+			if fault.Is(err, fault.Conflict) || fault.Is(err, fault.PeerLost) {
+				break
+			}
+		}
+		if f := fault.From(err); f.Reason != fault.Conflict || f.Executed != fault.Unknown || f.RetryAfter <= 0 {
+			t.Errorf("at %s: %v", name, err)
+		}
+	}
+	close(slow.may)
+	id := (<-first).Task.GetRequest().GetId()
+	for name, g := range map[string]*world{"its edge": w, "another edge": other} {
+		if a := g.works(t, call()); a.Task.GetRequest().GetId() != id || id == "" {
+			t.Errorf("at %s: %v, want task %s", name, a, id)
+		}
+	}
 }
 
 // A call that was held, agreed to and made need not be agreed to again.

@@ -46,17 +46,13 @@ func dispatch(cfg *Config) link {
 			if r.Target.Service == "" {
 				return r.useTask(ctx, cfg)
 			}
-			room := budget.Of(ctx)
-			room.For(r.Payer)
 			deadline := time.Now().Add(r.timeLimit())
 			req := r.request(deadline)
 			var err error
 			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 				return nil, err
 			}
-			frame, err := cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
-				OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
-			})
+			frame, err := r.send(ctx, cfg, req)
 			if err != nil {
 				return nil, err
 			}
@@ -75,6 +71,27 @@ func dispatch(cfg *Config) link {
 			return answer, nil
 		}
 	}
+}
+
+// send makes the call. One whose result will be large, with an effect or without, begins
+// with this edge's permit, which it has if there is room. Until then it waits at its
+// service, where that is fair, and takes up no room here.
+func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame *busv1.Frame, err error) {
+	of := budget.Source{Service: r.Target.Service, Method: r.Method, Name: r.Name}
+	permit := r.permit
+	if budget.Of(ctx).Await(&r.result, r.Payer, r.depth, of) {
+		req.AskFirst = true
+		permit = func(ctx context.Context, instance string) error {
+			if err := r.result.Expect(ctx); err != nil || r.permit == nil {
+				return err
+			}
+			return r.permit(ctx, instance)
+		}
+	}
+	defer func() { r.result.Done(of, len(frame.GetResult().GetJson())) }()
+	return cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
+		OnFrame: r.onFrame, Permit: permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: &r.result,
+	})
 }
 
 // answerOf is the answer of a terminal frame that begins no task.

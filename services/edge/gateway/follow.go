@@ -10,13 +10,15 @@ import (
 )
 
 // Follow carries on with the stream of a call that an edge made before, after a
-// position; see edges.Caller.Follow. The call passed the chain then; how it ends
-// is recorded, as the end of that call, by every edge that tells a client.
+// position; see edges.Caller.Follow. The call passed the chain then. How it ends
+// is recorded, as the end of that call, by every edge that tells a client; a response
+// that an edge sent, by that edge alone.
 func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
 	r := newRun(c, onFrame)
+	r.begun = true
 	err := r.authenticate(ctx, &g.cfg)
 	if err != nil {
-		return nil, fault.From(err)
+		return nil, fault.From(err).Ran(fault.Unknown) // the call was made by then
 	}
 	if r.Target, err = target(g.cfg.Catalogue.Now(), r.Principal.Tenant, c); err != nil && r.Method == mcp.MethodToolsCall {
 		r.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
@@ -30,6 +32,9 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onF
 	}
 	answer := answerOf(frame)
 	answer.Tool = r.Target.Tool
+	if answer.Sent != nil {
+		return answer, nil
+	}
 	if asked := answer.InputRequired; asked != nil {
 		if r.ofApproval = r.Stream.AskedByEdge(); !r.ofApproval && demand(g.cfg.Access, r.View).Needed {
 			// Its service asks only in a call that a person has agreed to.

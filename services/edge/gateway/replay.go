@@ -110,6 +110,9 @@ func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uin
 		}
 		return ranNot
 	case bus.CallEnded:
+		if frame.GetTask() != nil && (k.edgeHas(ctx, r) || k.written(ctx, c.at, revision)) {
+			return waits // its edge makes the task, or has just written which one it is
+		}
 		switch noteFrame(r, frame, err) {
 		case free:
 			if k.edgeHas(ctx, r) {

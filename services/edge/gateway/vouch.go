@@ -14,7 +14,7 @@ import (
 // chain, executed says whether this call ran. A client that repeats a call wants to know
 // more: whether any call with the key ran. So "no" passes only where the record of the
 // key was read and shows that none had begun, or where nothing can have run under the key
-// (ADR 0096). The audit trail, which is inside, keeps what this call did.
+// (ADR 0014). The audit trail, which is inside, keeps what this call did.
 func vouch(cfg *Config) link {
 	if cfg.Deduplicator == nil {
 		return nil

@@ -113,7 +113,7 @@ func recall(x *Index, all []intent, miss func(language, said string, right, got 
 }
 
 // What search finds of intents that no word and no weight was chosen for (held), and of
-// those they were tried on (known): ADR 0086. The floors are well below what is measured.
+// those they were tried on (known): ADR 0066. The floors are well below what is measured.
 // With MISSES=known, the misses are told.
 func TestEvalRecall(t *testing.T) {
 	t.Parallel()

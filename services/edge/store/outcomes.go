@@ -74,7 +74,7 @@ const (
 )
 
 // Outcomes are the records of calls with idempotency keys, by the digest of
-// principal and key; see ADR 0021. A call that never began leaves none.
+// principal and key; see ADR 0014. A call that never began leaves none.
 //
 // An edge also remembers the keys whose calls it permitted, without their
 // results, so that it does not make them again when the bucket is lost.

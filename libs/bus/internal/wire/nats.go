@@ -45,6 +45,14 @@ func NoAnswer(err error) bool {
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrReconnectBufExceeded)
 }
 
+// Refused reports whether an error proves that JetStream did not store a write: it says so, or
+// no server was there to take it.
+func Refused(err error) bool {
+	var refused jetstream.JetStreamError
+	return errors.As(err, &refused) && refused.APIError() != nil ||
+		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrMaxPayload)
+}
+
 // Full reports whether JetStream refused a write because the limits of its stream are
 // reached.
 func Full(err error) bool {

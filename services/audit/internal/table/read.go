@@ -58,6 +58,17 @@ func (t *Table) Chains(ctx context.Context) (all []trail.Chain, err error) {
 	return all, err
 }
 
+// Unchained implements trail.Store. It looks each tenant up in the index, and does not read the rows.
+func (t *Table) Unchained(ctx context.Context) ([]string, error) {
+	return read(ctx, t, func(scan func(...any) error) (tenant string, err error) {
+		err = scan(&tenant)
+		return tenant, err
+	}, `WITH RECURSIVE there (tenant) AS (
+			SELECT (SELECT tenant FROM audit_event ORDER BY tenant LIMIT 1)
+			UNION ALL SELECT (SELECT e.tenant FROM audit_event AS e WHERE e.tenant > there.tenant ORDER BY e.tenant LIMIT 1) FROM there WHERE there.tenant IS NOT NULL)
+		SELECT tenant FROM there WHERE tenant IS NOT NULL AND NOT EXISTS (SELECT 1 FROM audit_chain AS c WHERE c.tenant = there.tenant)`)
+}
+
 // Checkpoints implements trail.Store.
 func (t *Table) Checkpoints(ctx context.Context, tenant string, after int64, limit int) ([]trail.Checkpoint, error) {
 	return read(ctx, t, trail.ScanCheckpoint, selectCheckpoints+"WHERE tenant = $1 AND seq > $2 AND NOT pruned ORDER BY seq LIMIT $3", tenant, after, limit)

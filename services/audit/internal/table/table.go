@@ -93,7 +93,7 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 			return err
 		}
 		// Under the locks: what another writer adds is seen here.
-		known, err := t.knownIDs(ctx, tx, ids)
+		known, err := t.knownIDs(ctx, tx, ids, chains)
 		if err != nil {
 			return err
 		}
@@ -147,15 +147,28 @@ func (t *Table) stray(ctx context.Context, tenants []string) error {
 // eventName is what an event counts once by: no edge keeps out what another says.
 type eventName struct{ id, edge string }
 
-func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string) (map[eventName]bool, error) {
-	found, err := database.All(ctx, tx, func(scan func(...any) error) (n eventName, err error) {
-		err = scan(&n.id, &n.edge)
-		return n, err
+// knownIDs are the events that these chains have. A row of theirs that is in no place of its
+// chain is no such event: an event is not left out because somebody else wrote its id somewhere.
+func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string, chains []trail.Chain) (map[eventName]bool, error) {
+	type row struct {
+		eventName
+		tenant string
+		seq    int64
+	}
+	found, err := database.All(ctx, tx, func(scan func(...any) error) (r row, err error) {
+		err = scan(&r.id, &r.edge, &r.tenant, &r.seq)
+		return r, err
 	},
-		"SELECT id, edge FROM "+t.db.Seek("audit_event", "id", 1), ids)
+		"SELECT id, edge, tenant, seq FROM "+t.db.Seek("audit_event", "id", 1), ids)
+	ends := make(map[string]int64, len(chains))
+	for _, c := range chains {
+		ends[c.Tenant] = c.Seq
+	}
 	known := make(map[eventName]bool, len(ids))
-	for _, name := range found {
-		known[name] = true
+	for _, r := range found {
+		if 0 < r.seq && r.seq <= ends[r.tenant] {
+			known[r.eventName] = true
+		}
 	}
 	return known, err
 }

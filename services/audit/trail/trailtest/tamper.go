@@ -63,6 +63,34 @@ func stray(t *testing.T, e Engine) {
 	Verify(t, s, trusted)
 }
 
+// impostor has a row with the id of an event that is still to come, in each place that is not that of an
+// event. The event is not taken for one that is there: the store refuses it, and says of a chain that
+// cannot go on which row it is.
+func impostor(t *testing.T, start func(*testing.T) Engine) {
+	for name, c := range map[string]struct {
+		tenant, seq string
+		stray       bool
+	}{
+		"behind the end":              {"tenant", "45", true},
+		"before the first":            {"tenant", "0", false},
+		"of a tenant without a chain": {"'nobody'", "1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := start(t)
+			s := open(t, e)
+			Append(t, s, 40, Events("a", 1, 40)...)
+			next := Event("a", 41)
+			row := strings.Replace(strings.Replace(copyRow, "tenant,", c.tenant+",", 1), "41", c.seq, 1)
+			e.Exec(strings.Replace(row, "FORGED-2", next.ID, 1))
+			n, err := s.Append(t.Context(), []trail.Event{next})
+			if n != 0 || errors.As(err, new(*trail.Stray)) != c.stray || errors.Is(err, trail.ErrRejected) == c.stray {
+				t.Errorf("%d added, %v", n, err)
+			}
+		})
+	}
+}
+
 // unsigned cuts rows since the last signature and moves the end of the chain: no check can see that,
 // and the report says so for as long as there are such rows.
 func unsigned(t *testing.T, e Engine) {
@@ -101,6 +129,8 @@ func tampering(t *testing.T, start func(*testing.T) Engine) {
 		"delete the tail":                     {[]string{"DELETE FROM audit_event WHERE tenant = 'a' AND seq > 30"}, 31, "the chain says"},
 		"reorder":                             {swap(5, 6), 5, "changed"},
 		"insert":                              {[]string{copyRow}, 41, "changed"},
+		"insert before the first":             {[]string{strings.Replace(copyRow, "41", "0", 1)}, 0, "added"},
+		"insert far before the first":         {[]string{strings.Replace(copyRow, "41", "-7", 1)}, -7, "added"},
 		"swap tenants":                        {[]string{"UPDATE audit_event SET tenant = 'c' WHERE tenant = 'a' AND seq = 9", "UPDATE audit_event SET tenant = 'a' WHERE tenant = 'b' AND seq = 9"}, 9, "changed"},
 		"delete the tail and move the end":    {[]string{"DELETE FROM audit_event WHERE tenant = 'a' AND seq > 15", "UPDATE audit_chain SET seq = 15, hash = (SELECT hash FROM audit_event WHERE tenant = 'a' AND seq = 15) WHERE tenant = 'a'"}, 16, "a checkpoint that was kept elsewhere"},
 		"that, and its checkpoints":           {[]string{"DELETE FROM audit_event WHERE tenant = 'a' AND seq > 15", "DELETE FROM audit_checkpoint WHERE tenant = 'a' AND seq > 15", "UPDATE audit_chain SET seq = 15, hash = (SELECT hash FROM audit_event WHERE tenant = 'a' AND seq = 15) WHERE tenant = 'a'"}, 16, "kept elsewhere"},
@@ -135,6 +165,16 @@ func tampering(t *testing.T, start func(*testing.T) Engine) {
 			found(t, s, trusted, kept, c.seq, c.says)
 		})
 	}
+	t.Run("insert a tenant", func(t *testing.T) {
+		t.Parallel()
+		e := start(t)
+		s, trusted, kept := build(t, e)
+		e.Exec(strings.Replace(strings.Replace(copyRow, "tenant,", "'nobody',", 1), "41", "1", 1))
+		r, err := trail.Verify(t.Context(), s, trusted, kept, everyTenant)
+		if err != nil || r.OK || len(r.Chains) != 3 || r.Chains[2].Tenant != "nobody" || r.Chains[2].Problem == nil || r.Chains[2].Problem.Seq != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 	t.Run("edit a field", func(t *testing.T) {
 		t.Parallel()
 		e := start(t)

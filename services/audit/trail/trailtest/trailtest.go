@@ -39,6 +39,10 @@ func Run(t *testing.T, start func(*testing.T) Engine) {
 			test(t, start(t))
 		})
 	}
+	t.Run("no event is taken for a row of somebody else", func(t *testing.T) {
+		t.Parallel()
+		impostor(t, start)
+	})
 	t.Run("tampering is found", func(t *testing.T) {
 		t.Parallel()
 		tampering(t, start)

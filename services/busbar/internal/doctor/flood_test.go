@@ -19,21 +19,40 @@ import (
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	conn := bustest.Connect(t, url)
-	for i := range registry.MaxInstances + 1 {
-		instance := fmt.Sprintf("I%011d", i)
-		data, err := proto.Marshal(&busv1.Announcement{Service: "evil", Instance: instance, Version: "1.0.0", SentUnixNano: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: "$KV.registry.evil." + instance, Data: data}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	flood(t, url, registry.MaxInstances+1, func(i int) (string, string) { return "evil", fmt.Sprintf("I%011d", i) })
 	found := look(t, url, doctor.Options{})
 	says(t, found, "services", doctor.Wrong, fmt.Sprintf("evil: the registry has %d instances, and an edge keeps %d", registry.MaxInstances+1, registry.MaxInstances), "--renew evil")
 	if all := text(t, found); strings.Count(all, "evil") > 2 || strings.Contains(all, "does not answer") {
 		t.Errorf("it is said of each of them:\n%s", all)
+	}
+}
+
+// Made-up services are one finding too.
+func TestFloodOfServices(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	flood(t, url, registry.MaxServices+1, func(i int) (string, string) { return fmt.Sprintf("evil-%04d", i), "one" })
+	found := look(t, url, doctor.Options{})
+	says(t, found, "services", doctor.Wrong, fmt.Sprintf("the registry has %d services, among them evil-0000, evil-0001, evil-0002, and an edge keeps %d", registry.MaxServices+1, registry.MaxServices), "stop what announces them")
+	if all := text(t, found); strings.Contains(all, "evil-0003") {
+		t.Errorf("it is said of each of them:\n%s", all)
+	}
+}
+
+// flood announces so many made-up instances; named says of which service each is, and what
+// it is called.
+func flood(t *testing.T, url string, instances int, named func(i int) (service, instance string)) {
+	t.Helper()
+	conn := bustest.Connect(t, url)
+	for i := range instances {
+		service, instance := named(i)
+		data, err := proto.Marshal(&busv1.Announcement{Service: service, Instance: instance, Version: "1.0.0", SentUnixNano: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: "$KV.registry." + service + "." + instance, Data: data}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

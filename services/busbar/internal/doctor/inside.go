@@ -127,14 +127,19 @@ func (e *examination) present(ctx context.Context) ([]registry.Instance, error) 
 	return all, nil
 }
 
-// crowds takes out the services with more instances than edges keep, and says so: one by
-// one, their instances are of no interest.
+// crowds takes out the services with more instances than edges keep, and all of them if there
+// are more than edges keep, and says so: one by one, they are of no interest.
 func crowds(all []registry.Instance) (rest []registry.Instance, found []Finding) {
 	count := map[string]int{}
 	for _, in := range all {
 		count[in.Service]++
 	}
-	for _, service := range slices.Sorted(maps.Keys(count)) {
+	names := slices.Sorted(maps.Keys(count))
+	if n := len(names); n > registry.MaxServices {
+		some := strings.Join(names[:3], ", ")
+		return nil, []Finding{{State: Wrong, What: fmt.Sprintf("the registry has %d services, among them %s, and an edge keeps %d", n, some, registry.MaxServices), Follows: "edges ignore the others, and no service was looked at here", Mend: "stop what announces them; with the users that busbar nats-config makes, a program announces its own service alone"}}
+	}
+	for _, service := range names {
 		if n := count[service]; n > registry.MaxInstances {
 			found = append(found, Finding{State: Wrong, What: fmt.Sprintf("%s: the registry has %d instances, and an edge keeps %d", service, n, registry.MaxInstances), Follows: "edges ignore the others", Mend: fmt.Sprintf("stop what announces them; if it is not the service, give the service another secret: busbar nats-config --renew %s", service)})
 		}

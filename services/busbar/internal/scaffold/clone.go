@@ -9,13 +9,10 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// A clone has services like those that are made: their go.mod require the same, so nothing
-// has to be resolved, and nothing downloaded that the clone has. The one with a database has
-// all modules that a service can import.
-const (
-	example             = "examples/hello"
-	exampleWithDatabase = "examples/notes"
-)
+// examples is the module of a clone with services like the one that is written. Its go.mod and
+// go.sum are whole and name every module of Busbar that a service can import, so the written
+// service builds without resolving or downloading anything.
+const examples = "examples"
 
 // clone is a clone of Busbar, from which a service takes the modules where no version of
 // them is published.
@@ -39,23 +36,23 @@ func Guess(dir, program string) string {
 		}
 	}
 	for _, at := range tried {
-		if _, err := open(at, example); err == nil {
+		if _, err := open(at); err == nil {
 			return at
 		}
 	}
 	return ""
 }
 
-// open reads a clone for a service that requires what an example in it does.
-func open(dir, like string) (*clone, error) {
-	c, err := read(dir, like)
+// open reads a clone.
+func open(dir string) (*clone, error) {
+	c, err := read(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no clone of Busbar: %w", dir, err)
 	}
 	return c, nil
 }
 
-func read(dir, like string) (*clone, error) {
+func read(dir string) (*clone, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -64,39 +61,27 @@ func read(dir, like string) (*clone, error) {
 		return nil, err
 	}
 	c := &clone{dir: dir}
-	if c.mod, err = goModOf(dir, like); err != nil {
-		return nil, err
-	}
-	if c.sums, err = os.ReadFile(filepath.Join(dir, like, "go.sum")); err != nil {
-		return nil, err
-	}
-	all, err := goModOf(dir, exampleWithDatabase)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range all.Replace {
-		c.modules = append(c.modules, part{r.Old.Path, path.Join(exampleWithDatabase, r.New.Path)})
-	}
-	return c, nil
-}
-
-func goModOf(dir, example string) (*modfile.File, error) {
-	name, want := filepath.Join(dir, example, "go.mod"), "github.com/busbar-mcp/busbar/"+example
+	name, want := filepath.Join(dir, examples, "go.mod"), "github.com/busbar-mcp/busbar/"+examples
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	mod, err := modfile.Parse(name, text, nil)
-	if err != nil {
+	if c.mod, err = modfile.Parse(name, text, nil); err != nil {
 		return nil, err
 	}
-	if mod.Module == nil || mod.Module.Mod.Path != want || mod.Go == nil {
-		return nil, fmt.Errorf("%s is of another module than %s", name, want)
+	if c.mod.Module == nil || c.mod.Module.Mod.Path != want || c.mod.Go == nil {
+		return nil, fmt.Errorf("%s does not declare the module %s", name, want)
 	}
-	return mod, nil
+	if c.sums, err = os.ReadFile(filepath.Join(dir, examples, "go.sum")); err != nil {
+		return nil, err
+	}
+	for _, r := range c.mod.Replace {
+		c.modules = append(c.modules, part{r.Old.Path, path.Join(examples, r.New.Path)})
+	}
+	return c, nil
 }
 
-// goMod is the example's go.mod for a module whose way to the clone is another.
+// goMod is the go.mod of the examples for a module whose way to the clone is another.
 func (c *clone) goMod(module, toClone string) ([]byte, error) {
 	for _, r := range c.mod.Require {
 		if err := apart(module, r.Mod.Path); err != nil {

@@ -133,11 +133,7 @@ func owner(name string) string {
 
 // from has a service at a place take the modules from a clone, and says which Go they ask for.
 func (s *Service) from(o Options, place string, values map[string]any) (goVersion string, err error) {
-	like := example
-	if o.Database {
-		like = exampleWithDatabase
-	}
-	c, err := open(o.Clone, like)
+	c, err := open(o.Clone)
 	if err != nil {
 		return "", err
 	}

@@ -94,6 +94,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		who, err = door.Caller(h.cfg.API, r, "envelope")
 	}
+	if err == nil && len(r.Header["Idempotency-Key"]) > 0 {
+		err = fault.New(fault.InvalidRequest, "the envelope has no idempotency key").Toward("POST /tools/{name} takes the header Idempotency-Key")
+	}
 	var body []byte
 	if err == nil {
 		body, err = door.ReadBody(w, r, h.cfg.Limits.Bytes)

@@ -217,6 +217,10 @@ func TestCreateResource(t *testing.T) {
 			t.Error(in)
 		}
 	}
+	both := create("example://document1", `mimeType: "text/html", mime_type`)
+	if e := w.do(t, both, nil).refused(t, 200, "BAD_USER_INPUT", "invalid_request", "no"); e.Message != "mime_type and mimeType are the same; give one of them" {
+		t.Error(e.Message)
+	}
 	if e := w.do(t, create("example://taken", "mime_type"), nil).refused(t, 200, "BAD_USER_INPUT", "invalid_params", "unknown"); e.Message != "there is one" {
 		t.Error(e.Message)
 	}

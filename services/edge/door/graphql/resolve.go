@@ -3,6 +3,7 @@ package graphql
 import (
 	"context"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -209,18 +210,34 @@ func (m *mutation) ExecutePrompt(ctx context.Context, in struct {
 	return out, nil
 }
 
+// resourceInput is the input of createResource, read by the rules of a resource's body.
+type resourceInput struct {
+	is  *api.ResourceInput
+	err error
+}
+
+// ImplementsGraphQLType implements the library's convention.
+func (*resourceInput) ImplementsGraphQLType(name string) bool { return name == "ResourceInput" }
+
+// UnmarshalGraphQL implements the library's convention. The resolver returns the error,
+// whose reason the library would drop.
+func (r *resourceInput) UnmarshalGraphQL(in any) error {
+	b, err := json.Marshal(in)
+	if err == nil {
+		r.is, err = api.ReadResourceInput(b)
+	}
+	r.err = err
+	return nil
+}
+
 // CreateResource resolves createResource.
 func (m *mutation) CreateResource(ctx context.Context, in struct {
-	Input struct {
-		URI, Name, Content    string
-		Description, MimeType *string // the latter of both mime_type and mimeType
-	}
+	Input resourceInput
 }) (*resource, error) {
-	n := &api.ResourceInput{
-		URI: &in.Input.URI, Name: &in.Input.Name, Content: &in.Input.Content,
-		Description: in.Input.Description, MIMEType: in.Input.MimeType,
+	if in.Input.err != nil {
+		return nil, fail(in.Input.err)
 	}
-	entry, err := m.api.CreateResource(ctx, callerOf(ctx), n)
+	entry, err := m.api.CreateResource(ctx, callerOf(ctx), in.Input.is)
 	if err != nil {
 		return nil, fail(err)
 	}

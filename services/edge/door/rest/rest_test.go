@@ -241,8 +241,8 @@ func TestBatch(t *testing.T) {
 			} `json:"results"`
 		}
 		w.do(t, "POST", "/tools:batch", `{"parallel":2,"calls":[{"name":"echo","parameters":{"i":0}},{"name":"nope"},{"name":"echo","args":{"i":2}},
-			{"name":"fails"},{"nam":"x"},7,{"name":"echo","arguments":{"i":6}}]}`, nil).read(t, &out)
-		if len(out.Results) != 7 {
+			{"name":"fails"},{"nam":"x"},7,{"name":"echo","arguments":{"i":6}},{"name":"echo","args":{},"parameters":{"i":7}}]}`, nil).read(t, &out)
+		if len(out.Results) != 8 {
 			t.Fatalf("%+v", out)
 		}
 		for _, i := range []int{0, 2, 6} {
@@ -250,7 +250,7 @@ func TestBatch(t *testing.T) {
 				t.Errorf("%d: %+v", i, r)
 			}
 		}
-		for i, reason := range map[int]string{1: "unknown_tool", 4: "invalid_request", 5: "invalid_request"} {
+		for i, reason := range map[int]string{1: "unknown_tool", 4: "invalid_request", 5: "invalid_request", 7: "invalid_request"} {
 			if r := out.Results[i]; !r.Failed || r.Reason != reason || r.Executed != "no" || r.Error == "" || !strings.HasPrefix(r.Next, "GET /") {
 				t.Errorf("%d: %+v", i, r)
 			}

@@ -1,0 +1,247 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+)
+
+// MaxCatalogues is how many bytes of catalogues an edge keeps at once, of all services. The
+// bucket keeps no more either.
+const MaxCatalogues = 256 << 20
+
+const (
+	// readTime bounds how long catalogues are read before the list of services is made.
+	readTime = time.Second
+	// wantAgain is how long after a catalogue was asked for it is looked for again. After
+	// each time that nobody had it, it is twice as long, up to wantSeldom: a made-up
+	// service has none.
+	wantAgain, wantSeldom = time.Second, 16 * time.Second
+	// tellUnread is how often the log may say that catalogues could not be read.
+	tellUnread = 10 * time.Second
+)
+
+// catalogues are those that instances announced. One that the bucket does not have, or not
+// within reach, is asked for: its instances then put it there again, and this process hears
+// it as they do.
+type catalogues struct {
+	conn *bus.Conn
+	// known and missing are by key, bytes is the size of those that are known, told when the
+	// log last said that some are missing. They belong to the goroutine that makes the
+	// list of services.
+	known   map[string]catalogue
+	missing map[string]absence
+	bytes   int
+	told    time.Time
+
+	mu sync.Mutex
+	// wanted are the keys of those that could not be read; arrived has those that were
+	// heard since, waiting is their size.
+	wanted  map[string]bool
+	arrived map[string]catalogue
+	waiting int
+}
+
+// catalogue is one, and its size in bytes.
+type catalogue struct {
+	*busv1.Catalogue
+	size int
+}
+
+// absence is when a catalogue is looked for again, and how often nobody had it.
+type absence struct {
+	again time.Time
+	times int
+}
+
+// announced is a catalogue that an instance announced.
+type announced struct{ service, digest, key string }
+
+func newCatalogues(conn *bus.Conn) *catalogues {
+	return &catalogues{conn: conn, known: map[string]catalogue{}, missing: map[string]absence{}, wanted: map[string]bool{}, arrived: map[string]catalogue{}}
+}
+
+// get returns a catalogue, or nil.
+func (s *catalogues) get(service, digest string) *busv1.Catalogue {
+	return s.known[catalogueKey(service, digest)].Catalogue
+}
+
+// settle takes what has arrived, drops what nobody announces any more, and looks for what is
+// missing. It reports whether all is known.
+func (s *catalogues) settle(ctx context.Context, known map[string][]Release) bool {
+	all := map[string]announced{}
+	for service, releases := range known {
+		for _, r := range releases[:min(len(releases), maxReleases)] {
+			key := catalogueKey(service, r.Digest)
+			all[key] = announced{service, r.Digest, key}
+		}
+	}
+	s.forget(all)
+	s.takeArrived(all)
+	now, missing := time.Now(), 0
+	var due []announced
+	for key, one := range all {
+		if s.known[key].Catalogue != nil {
+			continue
+		}
+		if missing++; !now.Before(s.missing[key].again) {
+			due = append(due, one)
+		}
+	}
+	// New ones first, then those that were looked for longest ago: nobody waits for the many
+	// that do not exist.
+	slices.SortFunc(due, func(a, b announced) int {
+		return cmp.Or(s.missing[a.key].again.Compare(s.missing[b.key].again), strings.Compare(a.key, b.key))
+	})
+	return s.look(ctx, due) == missing
+}
+
+// look reads catalogues, for as long as the bucket answers and there is time, and asks for
+// those that it does not find. It returns how many it has found.
+func (s *catalogues) look(ctx context.Context, due []announced) (found int) {
+	began, reads := time.Now(), true
+	var unread announced
+	var why error
+	for _, one := range due {
+		if !reads {
+			s.ask(one, false)
+			continue
+		}
+		err := s.read(ctx, one)
+		if err == nil {
+			found++
+		} else {
+			s.ask(one, !wire.NoAnswer(err))
+			unread, why = one, err
+		}
+		reads = time.Since(began) < readTime && !wire.NoAnswer(err)
+	}
+	if why != nil && time.Since(s.told) > tellUnread {
+		s.told = time.Now()
+		s.conn.Log().Warn("catalogues not read yet; asking for them", "missing", len(s.missing), "service", unread.service, "error", why)
+	}
+	return found
+}
+
+// ask has an instance store a catalogue again. absent says that nobody had it when it was
+// looked for.
+func (s *catalogues) ask(one announced, absent bool) {
+	a := s.missing[one.key]
+	a.again = time.Now().Add(min(wantAgain<<a.times, wantSeldom))
+	if absent {
+		a.times = min(a.times+1, 10)
+	}
+	s.missing[one.key] = a
+	s.mu.Lock()
+	s.wanted[one.key] = true
+	s.mu.Unlock()
+	_ = s.conn.Publish(subject.Catalogue(one.service, one.digest), nil)
+}
+
+// read takes a catalogue from the bucket.
+func (s *catalogues) read(ctx context.Context, one announced) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	value, err := s.conn.Bucket(bus.CatalogueBucket).Get(ctx, one.key)
+	if err != nil {
+		return err
+	}
+	c, err := parseCatalogue(one.service, one.digest, value)
+	if err != nil {
+		return err
+	}
+	return s.take(one.key, c)
+}
+
+// take keeps a catalogue if there is room for it.
+func (s *catalogues) take(key string, c catalogue) error {
+	if s.bytes+c.size > MaxCatalogues {
+		return fmt.Errorf("services announce more than %d MiB of catalogues; the edge ignores those that it does not know yet", MaxCatalogues>>20)
+	}
+	s.bytes += c.size - s.known[key].size
+	s.known[key] = c
+	delete(s.missing, key)
+	return nil
+}
+
+// parseCatalogue reads a catalogue that has to be the one that was announced.
+func parseCatalogue(service, digest string, data []byte) (catalogue, error) {
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
+		return catalogue{}, errors.New("catalogue is not the one that was announced")
+	}
+	c := &busv1.Catalogue{}
+	if err := proto.Unmarshal(data, c); err != nil {
+		return catalogue{}, err
+	}
+	if c.Service != service {
+		return catalogue{}, errors.New("catalogue is of another service")
+	}
+	return catalogue{c, len(data)}, nil
+}
+
+// heard takes a catalogue that is wanted as its service stores it, and reports whether it is
+// one. It stays wanted where there is no room for it.
+func (s *catalogues) heard(msg *nats.Msg) bool {
+	key := subject.KeyOf(bus.CatalogueBucket, msg.Subject)
+	service, digest, ok := strings.Cut(key, ".")
+	s.mu.Lock()
+	wanted := s.wanted[key] && s.waiting+len(msg.Data) <= MaxCatalogues
+	s.mu.Unlock()
+	if !wanted || !ok {
+		return false
+	}
+	c, err := parseCatalogue(service, digest, msg.Data)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.wanted, key)
+	s.arrived[key] = c
+	s.waiting += c.size
+	return true
+}
+
+// takeArrived takes the catalogues that were heard and are still announced.
+func (s *catalogues) takeArrived(announced map[string]announced) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, c := range s.arrived {
+		if _, ok := announced[key]; ok {
+			_ = s.take(key, c) // it stays missing where there is no room
+		}
+	}
+	clear(s.arrived)
+	s.waiting = 0
+}
+
+// forget drops the catalogues that nobody announces any more.
+func (s *catalogues) forget(all map[string]announced) {
+	gone := func(key string) bool { _, ok := all[key]; return !ok }
+	maps.DeleteFunc(s.known, func(key string, c catalogue) bool {
+		if gone(key) {
+			s.bytes -= c.size
+		}
+		return gone(key)
+	})
+	maps.DeleteFunc(s.missing, func(key string, _ absence) bool { return gone(key) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.wanted, func(key string, _ bool) bool { return gone(key) })
+}

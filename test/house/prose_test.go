@@ -1,0 +1,199 @@
+package house
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A pattern is a way to write that readers have to read twice. CONTRIBUTING.md has the rules
+// of style; a machine finds only these.
+type pattern struct {
+	name   string
+	found  *regexp.Regexp
+	except *regexp.Regexp // a hit that contains this is right
+}
+
+var patterns = []pattern{
+	{"a clause that starts with Who, What or Whose", regexp.MustCompile(`^(Who|What|Whose) [a-z]+\b`), nil},
+	{"Of …, those", regexp.MustCompile(`^Of [^,.]{1,60}, (that|those|the|one|it|they)\b`), nil},
+	{"is none", regexp.MustCompile(`\b(is|are|was|were) none\b`), nil},
+	{"is no …", regexp.MustCompile(`\b(is|are|was|were) no [a-z]+`), regexp.MustCompile(`\bno (longer|more|less|different|better|worse|room|way|need)\b|\b[Tt]here (is|are|was|were) no\b`)},
+	{"has … done", regexp.MustCompile(`\b(has|have|had) (an?|the|its|their|it|them|each|every|all) ([a-z]+ ){0,3}(done|called|kept|served|sent|made|run|taken|told|asked)\b`), nil},
+	{"that of", regexp.MustCompile(`\b(that|those) of\b`), nil},
+	{"else, for otherwise", regexp.MustCompile(`(\S+ )?\b[Ee]lse\b`), regexp.MustCompile(`(?i)\b(any|some|no|every)(thing|one|body|where)('s)? else|\b(no one|what|who|where|how|whoever|nobody|all|little|much) else|^or else\b|else's`)},
+	{"dear, for expensive", regexp.MustCompile(`\b[Dd]ear(er|est)?\b`), nil},
+	{"anew", regexp.MustCompile(`\b[Aa]new\b`), nil},
+	{"beside each other", regexp.MustCompile(`\bbeside (each other|one another)\b`), nil},
+	{"to who, for who", regexp.MustCompile(`\b(to|for|of|from|by|with|as) who\b`), nil},
+	{"as it does", regexp.MustCompile(`\bas (it|they) (does|do)\b`), nil},
+	{"may be let", regexp.MustCompile(`\b(may|can|must) be let\b`), nil},
+}
+
+var (
+	inlineCode = regexp.MustCompile("`[^`]*`|https?://\\S+|\"[^\"]*\"|“[^”]*”")
+	sentence   = regexp.MustCompile(`[^.:;?!]+(?:[.:;?!]+(?:\s|$)|$|[.:;?!])`)
+	lead       = regexp.MustCompile(`^[\s>|*#\-\d.()]+`)
+)
+
+// awkward returns what of a text has to be written in another way.
+func awkward(text string) []string {
+	var all []string
+	text = inlineCode.ReplaceAllString(strings.Join(strings.Fields(text), " "), "x")
+	for _, s := range sentence.FindAllString(text, -1) {
+		s = strings.TrimSpace(lead.ReplaceAllString(s, ""))
+		if strings.HasSuffix(s, "?") {
+			continue
+		}
+		for _, p := range patterns {
+			for _, hit := range p.found.FindAllString(s, -1) {
+				around := s[max(0, strings.Index(s, hit)-10):min(len(s), strings.Index(s, hit)+len(hit)+10)]
+				if p.except == nil || !p.except.MatchString(around) {
+					all = append(all, fmt.Sprintf("%s: %.80s", p.name, s))
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestAwkward(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"Who agrees has the result.":                               1,
+		"What is not of the schema is refused.":                    1,
+		"Who is asked?":                                            0,
+		"It fails. Whose it is has the name.":                      1,
+		"Of anonymous callers, those at one address are one.":      1,
+		"%q is no name of a header":                                1,
+		"It is no longer there; there is no name.":                 0,
+		"There is none.":                                           1,
+		"Demand is that of the tool.":                              1,
+		"Someone else, anything else, or something else.":          0,
+		"The form goes, else it is refused.":                       1,
+		"The code says `else` and \"is none\".":                    0,
+		"It is dear to parse, and parsed anew.":                    2,
+		"for who shows credentials":                                1,
+		"it carries as many as it does":                            1,
+		"has an instance called again":                             1,
+		"Both run\nbeside\neach other.":                            1,
+		"A caller may not use this. Wait until it has a free one.": 0,
+	} {
+		if got := awkward(text); len(got) != want {
+			t.Errorf("%q: %q, want %d", text, got, want)
+		}
+	}
+}
+
+// left is how many places of a room still wait for plain words. It only falls.
+var left = map[string]int{
+	"":                   2,
+	"docs":               150,
+	"docs/adr":           8,
+	"docs/reference":     19,
+	"docs/reports":       15,
+	"examples/weather":   5,
+	"libs/bus":           177,
+	"libs/bustest":       7,
+	"libs/database":      20,
+	"libs/fetch":         2,
+	"libs/join":          2,
+	"libs/leaktest":      2,
+	"libs/lifecycle":     8,
+	"libs/listener":      8,
+	"libs/mcp":           8,
+	"libs/natsd":         1,
+	"libs/probe":         2,
+	"libs/problem":       2,
+	"libs/redact":        7,
+	"libs/schema":        9,
+	"libs/service":       73,
+	"libs/skill":         5,
+	"libs/tracing":       3,
+	"libs/uri":           1,
+	"libs/yamljson":      2,
+	"scripts/modules":    2,
+	"scripts/notices":    2,
+	"scripts/release":    2,
+	"scripts/site":       4,
+	"services/audit":     30,
+	"services/batch":     1,
+	"services/busbar":    80,
+	"services/edge":      484,
+	"services/github":    12,
+	"services/model":     6,
+	"services/planning":  39,
+	"services/prompt":    19,
+	"services/resource":  29,
+	"services/text":      27,
+	"services/workspace": 80,
+	"test/access":        6,
+	"test/batch":         1,
+	"test/bench":         18,
+	"test/caller":        6,
+	"test/compose":       1,
+	"test/conformance":   6,
+	"test/docs":          6,
+	"test/doors":         14,
+	"test/e2e":           15,
+	"test/eval":          3,
+	"test/faults":        20,
+	"test/fleet":         12,
+	"test/hostile":       6,
+	"test/house":         2,
+	"test/matrix":        8,
+	"test/outside":       1,
+	"test/path":          4,
+	"test/prompt":        3,
+	"test/resource":      1,
+	"test/seeds":         5,
+	"test/soak":          14,
+	"test/tenants":       18,
+	"tools/chart":        5,
+}
+
+// Documents, comments and what programs say are in plain words.
+func TestPlainWords(t *testing.T) {
+	t.Parallel()
+	found := map[string][]string{}
+	add := func(path string, line int, text string) {
+		parts := strings.Split(path, "/")
+		room := strings.Join(parts[:min(2, len(parts)-1)], "/")
+		for _, what := range awkward(text) {
+			found[room] = append(found[room], fmt.Sprintf("%s:%d: %s", path, line, what))
+		}
+	}
+	for path, text := range documents(t, root(t)) {
+		line := 1
+		for paragraph := range strings.SplitSeq(code.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }), "\n\n") {
+			for item := range strings.SplitSeq(strings.ReplaceAll(strings.ReplaceAll(paragraph, "\n- ", "\n\x00"), "\n|", "\n\x00"), "\x00") {
+				for cell := range strings.SplitSeq(item, " | ") {
+					add(path, line, cell)
+				}
+				line += strings.Count(item, "\n")
+			}
+			line += 2
+		}
+	}
+	for _, s := range sources(t) {
+		if s.generated {
+			continue
+		}
+		for _, c := range s.comments {
+			add(s.path, c.line, c.text)
+		}
+		for _, l := range s.literals {
+			if !s.test && strings.Count(l.text, " ") >= 2 && !strings.ContainsAny(l.text, "\\{<") {
+				add(s.path, l.line, l.text)
+			}
+		}
+	}
+	for _, room := range slices.Sorted(maps.Keys(found)) {
+		if n := len(found[room]); n > left[room] {
+			t.Errorf("%s has %d awkward places, and %d are known:\n%s", room, n, left[room], strings.Join(found[room], "\n"))
+		}
+	}
+}
