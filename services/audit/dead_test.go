@@ -339,8 +339,14 @@ func TestDeadLettersFillTheirStream(t *testing.T) {
 		t.Errorf("%d messages wait in AUDIT, want 2", waits)
 	}
 	w.sent += n
-	if all, _, err := w.redeliver(t.Context()); err != nil || all.Written != n {
-		t.Errorf("written %d of %d, %v", all.Written, n, err)
+	written := 0
+	bustest.Eventually(t, "all are redelivered", func() bool {
+		all, _, err := w.redeliver(t.Context()) // what a busy machine cuts off is repeated
+		written += all.Written + all.Known
+		return err == nil
+	})
+	if written < n {
+		t.Errorf("%d of %d were redelivered", written, n)
 	}
 	w.settled(t)
 	bustest.Eventually(t, "what waited is put aside", func() bool { return w.buried(t) == 2 && w.pending(t) == 0 })

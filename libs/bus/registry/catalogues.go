@@ -27,8 +27,9 @@ import (
 const MaxCatalogues = 256 << 20
 
 const (
-	// readTime bounds how long catalogues are read before the list of services is made.
-	readTime = time.Second
+	// readTime bounds how long catalogues are read before the list of services is made, and
+	// readAtStart how long before the first list: an edge that starts should know them all.
+	readTime, readAtStart = time.Second, 10 * time.Second
 	// wantAgain is how long after a catalogue was asked for it is looked for again. After
 	// each time that nobody had it, it is twice as long, up to wantSeldom: a made-up
 	// service has none.
@@ -83,8 +84,8 @@ func (s *catalogues) get(service, digest string) *busv1.Catalogue {
 }
 
 // settle takes what has arrived, drops what nobody announces any more, and looks for what is
-// missing. It reports whether all is known.
-func (s *catalogues) settle(ctx context.Context, known map[string][]Release) bool {
+// missing, for at most the given time. It reports whether all is known.
+func (s *catalogues) settle(ctx context.Context, known map[string][]Release, within time.Duration) bool {
 	all := map[string]announced{}
 	for service, releases := range known {
 		for _, r := range releases[:min(len(releases), maxReleases)] {
@@ -109,12 +110,12 @@ func (s *catalogues) settle(ctx context.Context, known map[string][]Release) boo
 	slices.SortFunc(due, func(a, b announced) int {
 		return cmp.Or(s.missing[a.key].again.Compare(s.missing[b.key].again), strings.Compare(a.key, b.key))
 	})
-	return s.look(ctx, due) == missing
+	return s.look(ctx, due, within) == missing
 }
 
-// look reads catalogues, for as long as the bucket answers and there is time, and asks for
-// those that it does not find. It returns how many it has found.
-func (s *catalogues) look(ctx context.Context, due []announced) (found int) {
+// look reads catalogues while the bucket answers, for at most the given time, and requests those
+// that it does not find. It returns how many it has found.
+func (s *catalogues) look(ctx context.Context, due []announced, within time.Duration) (found int) {
 	began, reads := time.Now(), true
 	var unread announced
 	var why error
@@ -130,7 +131,7 @@ func (s *catalogues) look(ctx context.Context, due []announced) (found int) {
 			s.ask(one, !wire.NoAnswer(err))
 			unread, why = one, err
 		}
-		reads = time.Since(began) < readTime && !wire.NoAnswer(err)
+		reads = time.Since(began) < within && !wire.NoAnswer(err)
 	}
 	if why != nil && time.Since(s.told) > tellUnread {
 		s.told = time.Now()

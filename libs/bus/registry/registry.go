@@ -118,7 +118,7 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 	if err := v.listAtStart(ctx); err != nil {
 		return nil, err
 	}
-	v.settle(ctx)
+	v.settle(ctx, readAtStart)
 	r.stops = append(r.stops, conn.OnReconnect(func() { r.hearing.deaf(); wake(r.joined) }))
 	r.done.Go(func() { r.listen(heard) })
 	r.done.Go(func() { r.run(v) })
@@ -294,7 +294,7 @@ func (r *Registry) run(v *view) {
 				r.conn.Log().Warn("the registry could not be read; announcements still count", "error", err)
 			}
 		}
-		if (changed || relist) && v.settle(ctx) && r.quit.Err() == nil {
+		if (changed || relist) && v.settle(ctx, readTime) && r.quit.Err() == nil {
 			r.onChange(r.Services())
 		}
 		cancel()

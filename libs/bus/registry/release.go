@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
@@ -14,12 +15,12 @@ import (
 const maxReleases = 4
 
 // settle makes the list of services from the roster, and reports whether it differs. A service whose new
-// catalogue cannot be read yet keeps the old one.
-func (v *view) settle(ctx context.Context) bool {
+// catalogue cannot be read within the given time keeps the old one.
+func (v *view) settle(ctx context.Context, within time.Duration) bool {
 	all := v.registry.roster.announcements()
 	known := releases(all)
 	v.registry.conn.SetInstances(all)
-	v.unread = !v.registry.catalogues.settle(ctx, known)
+	v.unread = !v.registry.catalogues.settle(ctx, known, within)
 	before := v.registry.Services()
 	var now []Service
 	for _, name := range slices.Sorted(maps.Keys(known)) {
