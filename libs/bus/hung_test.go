@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -231,26 +232,40 @@ func TestSlowServerIsNotLeft(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 2)
 	cluster.Ready()
-	url := cluster.URL()
+	const size = 6 << 20 // more than the socket has room for
+	for range 5 {
+		began := time.Now()
+		left := sendSlowly(t, cluster.URL(), size)
+		// The line is twice as fast as the slowest one that is waited for, unless the machine
+		// delays it.
+		if time.Since(began) < size/(1<<20)*time.Second {
+			if left {
+				t.Error("the server was left")
+			}
+			return
+		}
+	}
+	t.Skip("this machine is too busy to be a line of 1 MiB/s")
+}
+
+// sendSlowly sends bytes over a line of 2 MiB/s, and reports whether the server was left meanwhile.
+func sendSlowly(t *testing.T, url string, size int) bool {
+	t.Helper()
 	network := &bustest.Network{}
-	network.Narrow(2 << 20) // twice the slowest line there may be: a busy machine delays this one
+	network.Narrow(2 << 20)
 	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "slow", Logger: bustest.Logger(t), Dialer: network})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
+	defer conn.Close()
 	var left atomic.Bool
 	conn.OnReconnect(func() { left.Store(true) })
 	const large = 256 << 10
-	for range 12 << 20 / large { // more than the socket has room for
-		if err := conn.NATS().Publish("somewhere", make([]byte, large)); err != nil {
-			t.Fatal(err)
-		}
+	for range size / large {
+		err = errors.Join(err, conn.NATS().Publish("somewhere", make([]byte, large)))
 	}
-	if err := conn.Flush(within(t, 2*bustest.Patience)); err != nil {
-		t.Error(err)
+	if err = errors.Join(err, conn.Flush(within(t, 2*bustest.Patience))); err != nil {
+		t.Log(err)
 	}
-	if left.Load() {
-		t.Error("the server was left")
-	}
+	return left.Load() || err != nil
 }
