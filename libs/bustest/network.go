@@ -56,7 +56,7 @@ type narrowed struct {
 const (
 	// piece is how much a narrow connection sends at once, socketRoom how much waits for that.
 	piece      = 16 << 10
-	socketRoom = 1 << 20
+	socketRoom = 2 << 20
 )
 
 func narrow(conn net.Conn, rate int) net.Conn {
