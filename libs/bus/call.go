@@ -299,7 +299,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 // only silent, and may have begun, keeps the answer for whoever calls with the same key.
 func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
 	switch {
-	case errors.Is(context.Cause(ctx), ErrLeft):
+	case a.left(ctx):
 		a.leave(ctx)
 	case a.terminal:
 	case a.keyed && a.asks && a.permitted && a.instance != "" && f.Reason == fault.PeerLost:

@@ -40,6 +40,10 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 		return nil
 	}
 	if f := a.consent(ctx, instance); f != nil {
+		if a.left(ctx) && !a.refused {
+			a.from = instance // leave makes up its mind
+			return f
+		}
 		a.say(instance, false, "", turn)
 		a.terminal = true
 		return f
@@ -82,7 +86,9 @@ func (a *answer) consent(ctx context.Context, instance string) *fault.Error {
 			}
 			return f
 		}
-		a.consented = &instance
+		if err == nil {
+			a.consented = &instance
+		}
 	}
 	if f := a.over(ctx); f != nil {
 		return f.Ran(fault.No)
@@ -101,9 +107,13 @@ func (a *answer) over(ctx context.Context) *fault.Error {
 	return nil
 }
 
-// leave permits what the caller leaves to others, who cannot.
+// left reports whether the caller leaves the call to whoever follows its stream.
+func (a *answer) left(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLeft) }
+
+// leave permits what the caller leaves to others, who cannot. An instance that it does not
+// permit asks until its time is over, and then says to them that nothing ran.
 func (a *answer) leave(ctx context.Context) {
-	if !a.asks || a.permitted || a.from == "" {
+	if !a.asks || a.permitted || a.refused || a.from == "" {
 		return
 	}
 	if a.consent(context.WithoutCancel(ctx), a.from) == nil {

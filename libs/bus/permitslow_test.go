@@ -109,4 +109,52 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 			t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
 		}
 	})
+	t.Run("left while it makes up its mind", func(t *testing.T) {
+		t.Parallel()
+		for name, refuses := range map[string]bool{"it permits": false, "it refuses": true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				url, runs, busy, release := start(t)
+				one := keepingCaller(t, url)
+				s := one.NewStream()
+				alive, asked, ended := make(chan struct{}, 100), make(chan struct{}, 2), make(chan error, 1)
+				ctx, leave := context.WithCancelCause(t.Context())
+				go func() {
+					_, err := one.CallOn(ctx, s, "svc", effect("x"), bus.Options{
+						OnFrame: func(*busv1.Frame) { alive <- struct{}{} },
+						Permit: func(ctx context.Context, _ string) error {
+							asked <- struct{}{}
+							if ctx.Done() == nil || ctx.Err() == nil {
+								select {
+								case <-ctx.Done(): // as a call that waits for room
+								case <-time.After(bus.MaxSilence / 2):
+									if !refuses {
+										return nil
+									}
+								}
+							}
+							return fault.New(fault.Overloaded, "no room").Ran(fault.No)
+						},
+					})
+					ended <- err
+				}()
+				await(t, "the call waits for a slot", alive)
+				close(release)
+				await(t, "the edge is asked", asked)
+				leave(bus.ErrLeft)
+				_ = await(t, "the edge leaves", ended)
+				got := follow(within(t, bustest.Patience), keepingCaller(t, url), s, edges.Position{}, nobody)
+				if refuses {
+					if got.err == nil || fault.From(got.err).Executed != fault.No || runs.Load() != 1 {
+						t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
+					}
+					return
+				}
+				await(t, "the call runs", busy)
+				if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
+					t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
+				}
+			})
+		}
+	})
 }

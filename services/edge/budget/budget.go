@@ -41,8 +41,12 @@ type Budget struct {
 	expectedAt map[uint32]int64
 	expectedBy map[expecting]int64
 	sources    map[Source]*means
-	waiting    int           // calls that wait for room
-	freed      chan struct{} // closed when there is more; nil if none waits
+	// Calls that wait for room, and those of each party. freed is closed when there is
+	// more, nil if none waits; since is what became free meanwhile.
+	waiting   int
+	waitingOf map[string]int
+	freed     chan struct{}
+	since     int64
 
 	carried  int64            // what calls in flight have brought; see Carry
 	carriers map[string]int64 // by party
@@ -55,7 +59,7 @@ func New(limit int64) *Budget {
 	}
 	return &Budget{
 		limit: limit, parties: map[string]int64{}, carriers: map[string]int64{},
-		expectedAt: map[uint32]int64{}, expectedBy: map[expecting]int64{}, sources: map[Source]*means{},
+		expectedAt: map[uint32]int64{}, expectedBy: map[expecting]int64{}, sources: map[Source]*means{}, waitingOf: map[string]int{},
 	}
 }
 
@@ -204,8 +208,9 @@ func (a *Account) end() {
 	a.ended = true
 	b.count(a.party, -a.held)
 	if a.held > 0 {
-		b.held, a.held = b.held-a.held, 0
-		b.free()
+		b.held -= a.held
+		b.free(a.held)
+		a.held = 0
 	}
 }
 

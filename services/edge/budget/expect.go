@@ -19,9 +19,11 @@ const (
 	maxSources   = 1024
 	maxPartiesOf = 64
 	// maxWait is how long a call that is about to begin waits for room: an instance holds
-	// a slot for it. maxWaiting is how many do.
-	maxWait    = 500 * time.Millisecond
-	maxWaiting = 64
+	// a slot for it. maxWaiting is how many do, and maxWaitingOf how many of one party, so
+	// that one whose results nobody reads leaves places to others.
+	maxWait      = 500 * time.Millisecond
+	maxWaiting   = 64
+	maxWaitingOf = maxWaiting / 2
 )
 
 // Source is where results come from: a tool, prompt or resource of a service.
@@ -82,35 +84,43 @@ func (r *Result) Expect(ctx context.Context) error {
 	defer late.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for {
+	for over := false; ; {
 		err := r.fit()
-		if !fault.Is(err, fault.Overloaded) || b.waiting >= maxWaiting {
+		if over || !fault.Is(err, fault.Overloaded) || b.waiting >= maxWaiting || b.waitingOf[r.who.party] >= maxWaitingOf {
 			return err
 		}
 		if b.freed == nil {
-			b.freed = make(chan struct{})
+			b.freed, b.since = make(chan struct{}), 0
 		}
 		freed := b.freed
-		b.waiting++
+		b.wait(r.who.party, 1)
 		b.mu.Unlock()
-		over := false
 		select {
 		case <-freed:
 		case <-late.C:
-			over = true
+			over = true // small results may have made room that nobody was woken for
 		case <-ctx.Done():
-			over = true
-		}
-		b.mu.Lock()
-		if b.waiting--; over {
+			b.mu.Lock()
+			b.wait(r.who.party, -1)
 			return err
 		}
+		b.mu.Lock()
+		b.wait(r.who.party, -1)
 	}
 }
 
-// free wakes the calls that wait for room.
-func (b *Budget) free() {
-	if b.freed != nil {
+// wait counts n calls more, or fewer, of a party that wait for room.
+func (b *Budget) wait(party string, n int) {
+	b.waiting += n
+	if b.waitingOf[party] += n; b.waitingOf[party] == 0 {
+		delete(b.waitingOf, party)
+	}
+}
+
+// free notes that there is room for n bytes more. It wakes the calls that wait for that,
+// but not for each small result: those are many, and help no large one.
+func (b *Budget) free(n int64) {
+	if b.since += n; b.freed != nil && b.since > small {
 		close(b.freed)
 		b.freed = nil
 	}
@@ -164,8 +174,10 @@ func (r *Result) Take(n int) error {
 	b, size := a.budget, int64(n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := a.take(size)
-	if r.arrived += size; r.arrived > b.limit/2 {
+	var err error
+	if r.arrived += size; r.arrived <= b.limit/2 {
+		err = a.take(size)
+	} else {
 		err = fault.New(fault.ResultTooLarge, "the result has more than the %d bytes that an edge holds for one caller", b.limit/2).Ran(fault.Yes)
 	}
 	if err == nil {
@@ -177,8 +189,8 @@ func (r *Result) Take(n int) error {
 }
 
 // Done ends what is expected, and notes that the call had a result of size bytes; 0 for a
-// call without one. Of a result that was too large, what
-// arrived is noted. One that found the edge full says nothing of the next.
+// call without one. Of a result that was too large, what arrived is noted. One that found
+// the edge full says nothing of the next.
 func (r *Result) Done(of Source, size int) {
 	n := int64(size)
 	if r.tooLarge {
@@ -190,9 +202,9 @@ func (r *Result) Done(of Source, size int) {
 	b := r.account.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.left > 0 {
-		r.expect(-r.left)
-		b.free()
+	if left := r.left; left > 0 {
+		r.expect(-left)
+		b.free(left)
 	}
 	if mean, _ := b.expects(of, r.who.party); n == 0 || r.tooLarge && n < mean {
 		return

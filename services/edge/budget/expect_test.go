@@ -305,25 +305,45 @@ func TestExpect(t *testing.T) {
 			if took := time.Since(begun); took != time.Millisecond {
 				t.Errorf("one that is given up waits %v", took)
 			}
-			ended := make(chan error, 100)
-			for range cap(ended) {
-				go func() {
-					r := &budget.Result{}
-					a, release := open(b, "one", 0)
-					defer release()
-					a.Await(r, "one", 0, list)
-					ended <- r.Expect(t.Context())
-				}()
+			// One caller leaves half of the places to others.
+			ended, others := make(chan error, 100), make(chan error, 100)
+			wait := func(party string, ended chan<- error) {
+				for range cap(ended) {
+					go func() {
+						r := &budget.Result{}
+						a, release := open(b, party, 0)
+						defer release()
+						a.Await(r, party, 0, list)
+						ended <- r.Expect(t.Context())
+					}()
+				}
+				synctest.Wait()
 			}
-			synctest.Wait()
-			if n := len(ended); n != cap(ended)-64 {
-				t.Errorf("%d are refused at once, want all but 64", n)
+			rest, _ := begin(t, b, "two", 0, list)
+			if len(rest) != 4 {
+				t.Fatalf("%d calls of another caller begin, want 4", len(rest))
 			}
-			for range cap(ended) {
+			for _, c := range []struct {
+				party string
+				ended chan error
+			}{{"one", ended}, {"two", others}} {
+				begun = time.Now()
+				if wait(c.party, c.ended); len(c.ended) != 100-32 {
+					t.Errorf("%d calls of %s are refused at once, want all but 32", len(c.ended), c.party)
+				}
+			}
+			rest[0].Done(list, 0)
+			one := 0
+			for range 100 {
 				refused(t, <-ended, fault.Overloaded)
+				if err := <-others; err == nil {
+					one++
+				} else {
+					refused(t, err, fault.Overloaded)
+				}
 			}
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("the others wait %v", took)
+			if took := time.Since(begun); one != 1 || took > time.Second {
+				t.Errorf("room for one call has %d, and the others wait %v", one, took)
 			}
 		})
 	})

@@ -11,6 +11,8 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
@@ -113,13 +115,21 @@ func (r *run) cacheKey() (key cacheKey, ok bool) {
 	return cacheKey(digest(whose, r.Target.Service, r.Name, string(arguments))), true
 }
 
+var sameLimits = mcp.Limits{
+	Bytes: bus.MaxResult, Depth: mcp.DefaultLimits().Depth, Values: bus.MaxResult, Members: bus.MaxResult, NumberBytes: bus.MaxResult, StringBytes: bus.MaxResult,
+}
+
 // sameArguments are arguments in the one form of all that are equal to them: members in any
 // order, strings in any spelling, and no arguments as an empty object. Numbers stay as they
 // were written, because the tool gets them so, and as the doubles of RFC 8785 64-bit
-// integers that differ would be equal. ok is false if they are not JSON.
+// integers that differ would be equal. ok is false if they are not JSON, or nested deeper
+// than doors let them be: sorting copies each level once more.
 func sameArguments(raw []byte) (arguments jsontext.Value, ok bool) {
 	if len(raw) == 0 {
 		return jsontext.Value("{}"), true
+	}
+	if mcp.Valid(raw, sameLimits) != nil {
+		return nil, false
 	}
 	arguments = slices.Clone(raw)
 	return arguments, arguments.Format(jsontext.ReorderRawObjects(true), jsontext.Multiline(false)) == nil

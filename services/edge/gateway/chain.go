@@ -67,11 +67,10 @@ var order = []struct {
 	{"dispatch", dispatch, nil},                // puts the call on the bus
 }
 
-// keyed reports whether an edge keeps the idempotency key of the call. Calls that
-// do not write may run again, and some services keep keys better than an edge
-// can, with their data.
+// keyed reports whether an idempotency key says that the call runs once. Calls that do not
+// write may run again.
 func (r *run) keyed() bool {
-	return r.IdempotencyKey != "" && r.Writes() && r.Target.Tool != nil && !r.Target.Tool.KeepsKeys
+	return r.IdempotencyKey != "" && r.Writes() && r.Target.Tool != nil
 }
 
 // wantsApproval reports whether somebody has to agree, or was asked already: what they

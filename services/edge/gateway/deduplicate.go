@@ -26,6 +26,10 @@ type Deduplicator interface {
 	// reason Conflict. Executed of its errors speaks of the key: it is No only if no
 	// call with the key had begun when the record was read, and this one did not run.
 	Once(ctx context.Context, v View, run func(context.Context, Permit) (*Answer, error)) (*Answer, error)
+	// Earlier answers a call whose service keeps keys by the record that an edge made: the
+	// release before did not keep them. found is false if there is no such record, if its call
+	// never began, or if it cannot be read.
+	Earlier(ctx context.Context, v View) (answer *Answer, found bool, err error)
 	// Ran says of a call that was refused before Once whether a call with its key
 	// ran: No if the key's record shows that none had begun, and Unknown where it
 	// cannot be read.
@@ -39,6 +43,14 @@ func deduplicate(cfg *Config) link {
 	}
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
+			if r.Target.Tool.KeepsKeys {
+				answer, found, err := cfg.Deduplicator.Earlier(ctx, r.View)
+				if !found {
+					return next(ctx, r)
+				}
+				r.keyRead = true
+				return answer, err
+			}
 			r.keyRead = true
 			return cfg.Deduplicator.Once(ctx, r.View, func(ctx context.Context, p Permit) (*Answer, error) {
 				r.permit = p
@@ -128,6 +140,17 @@ func (k *Keys) Once(ctx context.Context, v View, run func(context.Context, Permi
 		return nil, underWay(place.executed())
 	}
 	return answer, err
+}
+
+// Earlier implements Deduplicator.
+func (k *Keys) Earlier(ctx context.Context, v View) (answer *Answer, found bool, err error) {
+	c := keyedOf(v)
+	r, revision, err := k.outcomes.Find(ctx, c.at)
+	if err != nil || r == nil {
+		return nil, false, nil // a service with a database does not depend on the bucket
+	}
+	answer, place, err := k.replay(ctx, c, r, revision)
+	return answer, place == nil, err
 }
 
 // first runs a call, whose record takes the place of an earlier one.

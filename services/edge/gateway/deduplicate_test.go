@@ -254,3 +254,44 @@ func TestServiceKeepsKeys(t *testing.T) {
 		}
 	}
 }
+
+// A release that keeps keys itself does not run again what an edge recorded for the release
+// before.
+func TestKeysMoveToTheService(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	w, _ := keeping(t, url)
+	runs := make(chan string, 10)
+	release := func(version string, keeps bool) *service.Running {
+		s := service.New("mover", service.WithVersion(version), service.WithLogger(bustest.Logger(t)))
+		service.AddTool(s, service.Tool{Name: "move", KeepsKeys: keeps}, func(_ context.Context, c *service.Call, _ struct{}) (string, error) {
+			runs <- version + " " + c.IdempotencyKey()
+			return version, nil
+		})
+		r, err := s.Start(t.Context(), bustest.Connect(t, url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Stop(context.WithoutCancel(t.Context())) })
+		return r
+	}
+	old := release("1.0.0", false)
+	bustest.Eventually(t, "the old release", func() bool { _, ok := w.live.Now().Tool("move"); return ok })
+	w.works(t, keyed("move", `{}`, "ada", "k"))
+	if err := old.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	release("2.0.0", true)
+	bustest.Eventually(t, "the new release", func() bool {
+		target, ok := w.live.Now().Tool("move")
+		return ok && target.Tool.KeepsKeys
+	})
+	answer, err := w.gateway.Do(t.Context(), keyed("move", `{}`, "ada", "k"), nil)
+	if err != nil || !answer.Replayed || len(runs) != 1 {
+		t.Errorf("repeated: %+v, %v after %d runs", answer, err, len(runs))
+	}
+	w.works(t, keyed("move", `{}`, "ada", "other"))
+	if len(runs) != 2 {
+		t.Errorf("another key: %d runs", len(runs))
+	}
+}

@@ -29,3 +29,6 @@ func Accept(ctx context.Context, s *store.Sealer, delegation []byte) error {
 
 // Over is the error of a held call whose time has passed.
 func Over(held *store.HeldCall) error { return over(held) }
+
+// SameArguments is the one form of arguments that are equal.
+func SameArguments(raw []byte) ([]byte, bool) { return sameArguments(raw) }

@@ -71,6 +71,11 @@ func (p *policies) Once(ctx context.Context, v gateway.View, run func(context.Co
 	return run(ctx, nil)
 }
 
+// Earlier has none either.
+func (p *policies) Earlier(context.Context, gateway.View) (*gateway.Answer, bool, error) {
+	return nil, false, nil
+}
+
 // Ran has no record of any key.
 func (p *policies) Ran(context.Context, gateway.View) fault.Executed { return fault.No }
 
