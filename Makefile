@@ -113,7 +113,7 @@ gen: $(TOOLS) ## Generate the Go code of proto/
 $(TOOLS): tools/go.mod tools/go.sum
 	@echo "building tools; the first time takes minutes"
 	@mkdir -p .tmp/bin
-	@cd tools && GOWORK=off $(PATIENTLY) go build -o ../.tmp/bin/ $$(go list tool | grep -v /d2)
+	@cd tools && export GOWORK=off && $(PATIENTLY) go build -o ../.tmp/bin/ $$(go list tool | grep -v /d2)
 	@touch $@
 
 .PHONY: pictures
