@@ -32,7 +32,7 @@ func TestB10SecondTrailIsRefused(t *testing.T) {
 		other.DatabaseURL, other.DataDir = "", t.TempDir()
 		if err := join(other); err == nil {
 			t.Error("an instance with a database of its own joins")
-		} else if text := err.Error(); !strings.Contains(text, "service audit runs already") || !strings.Contains(text, "--database-url") {
+		} else if text := err.Error(); !strings.Contains(text, "service audit already runs on another database") || !strings.Contains(text, "--database-url") {
 			t.Errorf("refused with %q", text)
 		}
 		if cfg.DatabaseURL != "" { // of a file there is one instance
