@@ -41,8 +41,8 @@ type Budget struct {
 	expectedAt map[uint32]int64
 	expectedBy map[expecting]int64
 	sources    map[Source]*means
-	// Calls that wait for room, and those of each party. freed is closed when there is
-	// more, nil if none waits; since is what became free meanwhile.
+	// How many calls wait for room, in all and by party. freed is closed when there is
+	// more, nil if none waits; since counts the bytes that became free meanwhile.
 	waiting   int
 	waitingOf map[string]int
 	freed     chan struct{}

@@ -189,8 +189,8 @@ func (r *Result) Take(n int) error {
 }
 
 // Done ends what is expected, and notes that the call had a result of size bytes; 0 for a
-// call without one. Of a result that was too large, what arrived is noted. One that found
-// the edge full says nothing of the next.
+// call without one. If the result was too large, the bytes that arrived are noted. A result
+// that found the edge full says nothing of the next.
 func (r *Result) Done(of Source, size int) {
 	n := int64(size)
 	if r.tooLarge {

@@ -255,8 +255,8 @@ func TestServiceKeepsKeys(t *testing.T) {
 	}
 }
 
-// A release that keeps keys itself does not run again what an edge recorded for the release
-// before.
+// A release that keeps keys itself does not repeat a call that an edge recorded for the
+// release before.
 func TestKeysMoveToTheService(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
