@@ -147,7 +147,7 @@ func TestServersOfNATS(t *testing.T) {
 	var cluster struct {
 		Config struct{ Cluster struct{ Replicas int } }
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "values/nats.yaml")), &cluster); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, charts+"/values/nats.yaml")), &cluster); err != nil {
 		t.Fatal(err)
 	}
 	guide := read(t, root+"/docs/kubernetes.md")
