@@ -45,11 +45,9 @@ func floodWith(t *testing.T, url string, instances int, named func(i int) (servi
 	}
 }
 
-// Made-up instances of three services cost the others nothing: they stay, a new one is seen
-// at once, and the edge knows who floods it.
-func TestRegistryFlooded(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
+// watchLogged watches a registry that has the service text, and keeps what the edge logs.
+func watchLogged(t *testing.T, url string) (*bustest.Log, *view) {
+	t.Helper()
 	log := &bustest.Log{}
 	bustest.Connect(t, url) // makes the buckets
 	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "edge", Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -60,6 +58,15 @@ func TestRegistryFlooded(t *testing.T) {
 	v := watch(t, conn)
 	announce(t, bustest.Connect(t, url), "text", "one", "1.0.0", catalogue("text", "a"))
 	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	return log, v
+}
+
+// Made-up instances of three services cost the others nothing: they stay, a new one is seen
+// at once, and the edge knows who floods it.
+func TestRegistryFlooded(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	log, v := watchLogged(t, url)
 	const each = 5 * registry.MaxInstances
 	for round := range 3 {
 		var evil sync.WaitGroup
@@ -126,16 +133,7 @@ func TestRegistryCutOff(t *testing.T) {
 func TestRegistryFloodedWithServices(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	log := &bustest.Log{}
-	bustest.Connect(t, url) // makes the buckets
-	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "edge", Logger: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	v := watch(t, conn)
-	announce(t, bustest.Connect(t, url), "text", "one", "1.0.0", catalogue("text", "a"))
-	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	log, v := watchLogged(t, url)
 	const names = 5 * registry.MaxServices
 	made := func(i int) (string, string) { return fmt.Sprintf("evil-%d", i), "one" }
 	floodWith(t, url, registry.MaxServices-100, made)

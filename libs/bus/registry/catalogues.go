@@ -196,8 +196,8 @@ func parseCatalogue(service, digest string, data []byte) (catalogue, error) {
 	return catalogue{c, len(data)}, nil
 }
 
-// heard takes a catalogue that is wanted as its service stores it, and reports whether it is
-// one. It stays wanted where there is no room for it.
+// heard keeps a wanted catalogue when its service stores it, and reports whether it did. Without room
+// the catalogue stays wanted.
 func (s *catalogues) heard(msg *nats.Msg) bool {
 	key := subject.KeyOf(bus.CatalogueBucket, msg.Subject)
 	service, digest, ok := strings.Cut(key, ".")
@@ -225,7 +225,7 @@ func (s *catalogues) takeArrived(announced map[string]announced) {
 	defer s.mu.Unlock()
 	for key, c := range s.arrived {
 		if _, ok := announced[key]; ok {
-			_ = s.take(key, c) // it stays missing where there is no room
+			_ = s.take(key, c) // without room it stays missing
 		}
 	}
 	clear(s.arrived)
