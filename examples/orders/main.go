@@ -1,5 +1,5 @@
 // Command orders is an order service on a Busbar bus: five tools, two resources, a
-// template and a prompt. docs/sdk.md explains what it uses.
+// template and a prompt. docs/guides/service.md explains what it uses.
 package main
 
 import (

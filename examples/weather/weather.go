@@ -1,4 +1,4 @@
-// Package weather is the Busbar service that docs/tutorial.md builds: forecasts
+// Package weather is the Busbar service that docs/tutorial/first-service.md builds: forecasts
 // and alerts of the United States' National Weather Service.
 package weather
 

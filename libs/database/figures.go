@@ -13,7 +13,7 @@ import (
 func newDuration() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "busbar_database_duration_seconds",
-		Help:    "How long a call of the database took, with the wait for a connection. operation is read or write; outcome is ok, rejected, failed, or a reason of docs/errors.md.",
+		Help:    "How long a call of the database took, with the wait for a connection. operation is read or write; outcome is ok, rejected, failed, or a reason of docs/reference/errors.md.",
 		Buckets: probe.Durations,
 	}, []string{"service", "operation", "outcome"})
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // Reason names a class of failure. The values are part of the interface
-// (error.data.reason); docs/errors.md lists what each door makes of them.
+// (error.data.reason); docs/reference/errors.md lists what each door makes of them.
 type Reason string
 
 // Reasons for which nothing ran.

@@ -20,7 +20,7 @@ import (
 //   - of a tool it is a result with isError, for the model, which may try again with
 //     better arguments. _meta says which of these it is: see mcp.MetaFailure.
 //   - of a prompt, a resource or a completion it is an error of the protocol, with the
-//     reason that docs/errors.md has, and nothing ran.
+//     reason that docs/reference/errors.md has, and nothing ran.
 //
 // Any other error is logged here and hidden from the client.
 

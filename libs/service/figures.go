@@ -32,7 +32,7 @@ func newFigures(s *Service, p *probe.Probe) *figures {
 		service: s, tools: probe.NewRoom[string](maxTools),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_service_calls_total",
-			Help: "Calls, and runs of tasks, that a handler ended. tool is empty for other methods; outcome is ok, tool_error, input_required, task, replayed, or a reason of docs/errors.md.",
+			Help: "Calls, and runs of tasks, that a handler ended. tool is empty for other methods; outcome is ok, tool_error, input_required, task, replayed, or a reason of docs/reference/errors.md.",
 		}, []string{"service", "method", "tool", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "busbar_service_call_duration_seconds",

@@ -1,6 +1,6 @@
 // Command release builds what is given out of a version: for each system an archive and
 // a bill of materials, a Debian package, a Homebrew formula, checksums and a statement
-// of where all of it comes from. It publishes nothing. See docs/releasing.md.
+// of where all of it comes from. It publishes nothing. See docs/guides/release.md.
 package main
 
 import (

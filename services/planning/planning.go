@@ -1,5 +1,5 @@
 // Package planning is the service with the planning tools generatePlan, writePlan, validatePlan and
-// nextSteps. A plan follows from the text of the task, without a model, by the method of docs/planning.md:
+// nextSteps. A plan follows from the text of the task, without a model, by the method of docs/reference/services/planning.md:
 // the same input gives the same bytes. If the caller asks for it and the client offers sampling, the
 // client's model may draft or improve the plan, which then must pass the same checks. Start at New.
 package planning

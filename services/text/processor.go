@@ -16,7 +16,7 @@ import (
 
 const keywordLimit = 10 // default of max_keywords
 
-// operations lists the operations of text_processor in the order of its schema; docs/text.md has a row for
+// operations lists the operations of text_processor in the order of its schema; docs/reference/services/text.md has a row for
 // each.
 var operations = []struct {
 	name string

@@ -143,7 +143,7 @@ func TestStagesOfNobody(t *testing.T) {
 // The page says of each stage why it is there, and of no other.
 func TestPageKnowsStages(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "evidence", "performance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +157,6 @@ func TestPageKnowsStages(t *testing.T) {
 	}
 	want := slices.Concat([]string{"stage", "---"}, stages()[:len(budget.Stages)])
 	if !slices.Equal(said, want) {
-		t.Errorf("docs/performance.md speaks of\n%q\nand the stages are\n%q", said, want)
+		t.Errorf("docs/evidence/performance.md speaks of\n%q\nand the stages are\n%q", said, want)
 	}
 }

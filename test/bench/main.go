@@ -33,14 +33,14 @@ Flags:
   --connections N   how many clients call at once (default 32)
   --out FILE        the page that a run of all groups writes its figures into,
                     between its markers, with plots in a directory of its name
-                    (default docs/performance.md; "none" writes nothing)
+                    (default docs/evidence/performance.md; "none" writes nothing)
   --smoke           as short as it can be: fails on errors, never on a figure
   --help            this
 
 Examples:
   go run ./test/bench --only core                      the small call
   go run ./test/bench --only core --rounds 3 --seconds 1   in a minute
-  go run ./test/bench                                  all, into docs/performance.md
+  go run ./test/bench                                  all, into docs/evidence/performance.md
 `
 
 // options say what is measured and how long.
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.out == "" && len(o.only) == 0 && !o.smoke {
-		o.out = filepath.Join(root, "docs", "performance.md")
+		o.out = filepath.Join(root, "docs", "evidence", "performance.md")
 	}
 	written := o.out != "" && o.out != "none"
 	if written { // before a quarter of an hour is spent

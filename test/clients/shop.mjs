@@ -1,4 +1,4 @@
-// The server of test/docs/shop with FastMCP for TypeScript: docs/comparison.md counts its lines,
+// The server of test/docs/shop with FastMCP for TypeScript: docs/explanation/comparison.md counts its lines,
 // and test/docs runs it. It listens on the port that it is given.
 import { FastMCP } from "fastmcp";
 import { z } from "zod";

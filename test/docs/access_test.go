@@ -11,11 +11,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
-// TestAccess writes the policy of docs/access.md and runs the commands there, whose
+// TestAccess writes the policy of docs/reference/access.md and runs the commands there, whose
 // output is in the page.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	page := blocks(t, "docs/access.md")
+	page := blocks(t, "docs/reference/access.md")
 	home := build(t)
 	if err := os.WriteFile(filepath.Join(home, "access.yaml"), []byte(only(page, "yaml")[0]), 0o600); err != nil {
 		t.Fatal(err)

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// Each test that docs/cases.md names is there.
+// Each test that docs/evidence/cases.md names is there.
 func TestCasesHaveTheirTests(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(root, "docs/cases.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/evidence/cases.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,13 +73,13 @@ func (c config) entries(t *testing.T, client string) map[string]entry {
 	return all
 }
 
-// TestClients starts each program that docs/clients.md puts into a client, asks each
+// TestClients starts each program that docs/guides/clients.md puts into a client, asks each
 // URL with its headers, and wants their tools. Paths, ports and the key are replaced.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	home := build(t)
 	busbar, policy, key := filepath.Join(home, "bin", "busbar"), filepath.Join(home, "access.yaml"), ""
-	if err := os.WriteFile(policy, []byte(only(blocks(t, "docs/clients.md"), "yaml")[0]), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(only(blocks(t, "docs/guides/clients.md"), "yaml")[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// Who starts the clients also runs "busbar dev": secrets are found where it keeps them.
@@ -120,7 +120,7 @@ func TestClients(t *testing.T) {
 			spoken(t, cmd)
 		})
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/clients.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/guides/clients.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,12 +119,12 @@ func TestDoors(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := map[string]map[string]int{
-		"docs/graphql.md":   {"graphql": 5, "json": 5},
-		"docs/websocket.md": {"ws": 3},
-		"docs/rest.md":      {"http": 6, "json": 5},
-		"docs/envelope.md":  {"http": 3, "json": 3},
-		"docs/grpc.md":      {"go": 1, "text": 1},
-		"docs/resources.md": {"http": 3, "json": 3},
+		"docs/reference/graphql.md":           {"graphql": 5, "json": 5},
+		"docs/reference/websocket.md":         {"ws": 3},
+		"docs/reference/rest.md":              {"http": 6, "json": 5},
+		"docs/reference/envelope.md":          {"http": 3, "json": 3},
+		"docs/reference/grpc.md":              {"go": 1, "text": 1},
+		"docs/reference/services/resource.md": {"http": 3, "json": 3},
 	}
 	// In this order: the first order is placed by one page.
 	for _, page := range slices.Sorted(maps.Keys(pages)) {

@@ -18,11 +18,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 )
 
-// TestSaveAndRestore runs the commands of docs/operations.md: what a system had is there
+// TestSaveAndRestore runs the commands of docs/guides/operate.md: what a system had is there
 // again in another directory and database, its trail whole and its keys known.
 func TestSaveAndRestore(t *testing.T) {
 	t.Parallel()
-	shown := only(blocks(t, "docs/operations.md"), "sh")
+	shown := only(blocks(t, "docs/guides/operate.md"), "sh")
 	if len(shown) != 3 {
 		t.Fatalf("the page has %d scripts: one saves, one restores, one looks", len(shown))
 	}

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// TestSignedRelease runs the commands of docs/releasing.md that make a key and check a
+// TestSignedRelease runs the commands of docs/guides/release.md that make a key and check a
 // release: they take what was signed, and nothing else.
 func TestSignedRelease(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not here")
 	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/releasing.md"), -1)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/guides/release.md"), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d blocks of commands, and 2 are run here", len(blocks))
 	}
@@ -55,11 +55,11 @@ func TestSignedRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseTags runs the commands of docs/releasing.md that tag the modules, in a clone:
+// TestReleaseTags runs the commands of docs/guides/release.md that tag the modules, in a clone:
 // after them main has the files that it had, and knows of the release.
 func TestReleaseTags(t *testing.T) {
 	t.Parallel()
-	block := regexp.MustCompile("(?s)Step 3 is, on `main`:\n\n(.*?)\n\n[^ ]").FindStringSubmatch(read(t, "docs/releasing.md"))
+	block := regexp.MustCompile("(?s)Step 3 is, on `main`:\n\n(.*?)\n\n[^ ]").FindStringSubmatch(read(t, "docs/guides/release.md"))
 	if block == nil {
 		t.Fatal("the page does not say how modules are tagged")
 	}

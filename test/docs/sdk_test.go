@@ -10,11 +10,11 @@ import (
 
 var goBlock = regexp.MustCompile("(?ms)^```(?:go|sql)\n(.*?)^```$")
 
-// TestSDK holds every snippet of docs/sdk.md to what the Examples of servicetest and
+// TestSDK holds every snippet of docs/guides/service.md to what the Examples of servicetest and
 // examples/orders and examples/notes run, line for line.
 func TestSDK(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/sdk.md")
+	page, err := os.ReadFile("../../docs/guides/service.md")
 	if err != nil {
 		t.Fatal(err)
 	}

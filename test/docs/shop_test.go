@@ -20,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// shopRows are what docs/comparison.md says of one server that is written three times: what a
+// shopRows are what docs/explanation/comparison.md says of one server that is written three times: what a
 // client asks, and what an answer has in it with the official SDK, FastMCP and Busbar.
 var shopRows = []struct{ row, method, params, official, fastMCP, busbar string }{
 	{"tools with results of their schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
@@ -36,7 +36,7 @@ var shopRows = []struct{ row, method, params, official, fastMCP, busbar string }
 	{"instructions for models", "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, `Prices are in euros.`, `Prices are in euros.`, `Prices are in euros.`},
 }
 
-// TestSameServer runs the server of docs/comparison.md in its forms, asks all the same,
+// TestSameServer runs the server of docs/explanation/comparison.md in its forms, asks all the same,
 // and counts the lines that the page tells.
 func TestSameServer(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestSameServer(t *testing.T) {
 		return nil
 	})
 	fast := fastMCP(t)
-	page := read(t, "docs/comparison.md")
+	page := read(t, "docs/explanation/comparison.md")
 	for _, r := range shopRows {
 		if answer := ask(t, "http://"+strings.TrimSpace(theirs), r.method, r.params); !strings.Contains(answer, r.official) {
 			t.Errorf("%s: the official SDK answers %s", r.row, answer)
@@ -104,12 +104,12 @@ func TestSameServer(t *testing.T) {
 			return nil
 		})
 		if !strings.Contains(page, "| "+r.row+" |") {
-			t.Errorf("docs/comparison.md has no row %q", r.row)
+			t.Errorf("docs/explanation/comparison.md has no row %q", r.row)
 		}
 	}
 	row := fmt.Sprintf("| lines of code | %d | %d | %d |", lines(t, "test/bench/peers/shop/main.go"), lines(t, "test/clients/shop.mjs"), lines(t, "test/docs/shop/main.go"))
 	if !strings.Contains(page, row) {
-		t.Errorf("docs/comparison.md lacks %s", row)
+		t.Errorf("docs/explanation/comparison.md lacks %s", row)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
-// TestToolsets runs the examples of docs/toolsets.md with its policy, on few services.
+// TestToolsets runs the examples of docs/guides/toolsets.md with its policy, on few services.
 func TestToolsets(t *testing.T) {
 	t.Parallel()
-	page := blocks(t, "docs/toolsets.md")
+	page := blocks(t, "docs/guides/toolsets.md")
 	policies := only(page, "yaml")
 	for _, condition := range policies[1:] {
 		if _, err := access.Parse([]byte(policies[0] + condition)); err != nil {

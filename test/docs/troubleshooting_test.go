@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestTroubleshooting holds the messages of docs/troubleshooting.md to what the code
+// TestTroubleshooting holds the messages of docs/guides/troubleshooting.md to what the code
 // says: what stands between two places that differ has to be in one of its texts.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestTroubleshooting(t *testing.T) {
 		}
 	}
 	everything := said.String()
-	messages := only(blocks(t, "docs/troubleshooting.md"), "text")
+	messages := only(blocks(t, "docs/guides/troubleshooting.md"), "text")
 	if len(messages) < 20 {
 		t.Errorf("%d messages", len(messages))
 	}

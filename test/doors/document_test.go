@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// document is what docs/errors.md says: the tables there are what the doors are
+// document is what docs/reference/errors.md says: the tables there are what the doors are
 // held to.
 type document struct {
 	// mcp has the forms in MCP, doors those of the other doors, by reason.
@@ -34,7 +34,7 @@ type plainForm struct{ http, grpc, graphQL string }
 
 func readDocument(t *testing.T) document {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/errors.md")
+	b, err := os.ReadFile("../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +55,13 @@ func readDocument(t *testing.T) document {
 					d.doors[reason] = plainForm{row[1], plain(row[2]), plain(row[3])}
 				case "reason | MCP | HTTP | GraphQL | gRPC | /ws": // forms' own test
 				default:
-					t.Fatalf("docs/errors.md has a table that this test does not know: %s", header)
+					t.Fatalf("docs/reference/errors.md has a table that this test does not know: %s", header)
 				}
 			}
 		}
 	}
 	if len(d.mcp) == 0 || len(d.doors) == 0 {
-		t.Fatal("docs/errors.md has not both tables")
+		t.Fatal("docs/reference/errors.md has not both tables")
 	}
 	return d
 }
@@ -155,7 +155,7 @@ func closed4400(document, string) string { return "closed with 4400" }
 // none: a slot of a batch has the reason alone.
 func none(document, string) string { return "" }
 
-// TestDocument holds the tables of docs/errors.md against the reasons there are.
+// TestDocument holds the tables of docs/reference/errors.md against the reasons there are.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	d := readDocument(t)
@@ -166,23 +166,23 @@ func TestDocument(t *testing.T) {
 	for _, reason := range there {
 		f, ok := d.mcp[reason]
 		if !ok {
-			t.Errorf("docs/errors.md does not say what %s is in MCP", reason)
+			t.Errorf("docs/reference/errors.md does not say what %s is in MCP", reason)
 		}
 		if !slices.Contains([]string{"no", "unknown", "yes"}, f.executed) {
 			t.Errorf("%s: executed is %q", reason, f.executed)
 		}
 		if _, ok := d.doors[reason]; ok == ofMCP(reason) {
-			t.Errorf("docs/errors.md has %s in the table of the other doors: %v", reason, ok)
+			t.Errorf("docs/reference/errors.md has %s in the table of the other doors: %v", reason, ok)
 		}
 	}
 	for reason := range d.mcp {
 		if !slices.Contains(there, reason) {
-			t.Errorf("docs/errors.md has the reason %s, which is none", reason)
+			t.Errorf("docs/reference/errors.md has the reason %s, which is none", reason)
 		}
 	}
 	for reason, f := range d.doors {
 		if !slices.Contains(there, reason) {
-			t.Errorf("docs/errors.md has the reason %s, which is none", reason)
+			t.Errorf("docs/reference/errors.md has the reason %s, which is none", reason)
 		}
 		if _, known := grpcCodes(t)[f.grpc]; !known || !regexp.MustCompile(`^[2-5]\d\d$`).MatchString(f.http) || !regexp.MustCompile(`^[A-Z_]+$`).MatchString(f.graphQL) {
 			t.Errorf("%s: %+v", reason, f)

@@ -1,7 +1,7 @@
 // Package doors makes the same calls through every door, and requires that what
 // comes of them is the same: the result, what ran, what the audit trail says, what
 // the limits were asked, and of an error its class, in the words that
-// docs/errors.md has for the door.
+// docs/reference/errors.md has for the door.
 package doors
 
 import (
@@ -188,7 +188,7 @@ func (c testcase) compare(t *testing.T, d document, r door, got outcome) {
 		want.text = ""
 		want.said = r.at(c.at)(d, want.reason)
 		if f := d.mcp[want.reason]; f.executed != want.executed && want.reason != "unavailable" {
-			t.Errorf("docs/errors.md says that %s is executed %s", want.reason, f.executed)
+			t.Errorf("docs/reference/errors.md says that %s is executed %s", want.reason, f.executed)
 		}
 	}
 	if r.silent[c.at] {

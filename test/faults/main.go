@@ -37,7 +37,7 @@ oracles; times are printed with the machine's load.
 
 Examples:
   go run ./test/faults h1 --seed 7 --for 2m
-  go run ./test/faults all --report docs/reports/faults.md
+  go run ./test/faults all --report docs/evidence/reports/faults.md
   go run ./test/faults smoke`
 
 func main() {

@@ -79,7 +79,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// An alert has a place in docs/operations.md that says what to do, and is tried both ways.
+// An alert has a place in docs/guides/operate.md that says what to do, and is tried both ways.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	var rules struct {
@@ -107,7 +107,7 @@ func TestAlerts(t *testing.T) {
 			silent[c.Alert] = silent[c.Alert] || len(c.Told) == 0
 		}
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/guides/operate.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestAlerts(t *testing.T) {
 			if !told[r.Alert] || !silent[r.Alert] {
 				t.Errorf("%s: alerts_test.yml has it told %t, and silent %t", r.Alert, told[r.Alert], silent[r.Alert])
 			}
-			if want := "https://github.com/busbar-mcp/busbar/blob/main/docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want || r.Annotations["summary"] == "" {
+			if want := "https://github.com/busbar-mcp/busbar/blob/main/docs/guides/operate.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want || r.Annotations["summary"] == "" {
 				t.Errorf("%s: %v; its runbook is %s", r.Alert, r.Annotations, want)
 			}
 			if s := r.Labels["severity"]; s != "page" && s != "ticket" {
@@ -134,6 +134,6 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	if len(names) < 10 || !slices.Equal(names, headings) {
-		t.Errorf("alerts are %q, and docs/operations.md has %q", names, headings)
+		t.Errorf("alerts are %q, and docs/guides/operate.md has %q", names, headings)
 	}
 }

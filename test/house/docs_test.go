@@ -29,7 +29,7 @@ func TestDocuments(t *testing.T) {
 	files := documents(t, top)
 
 	t.Run("lists have each of their lines once", func(t *testing.T) {
-		for _, path := range []string{"CHANGELOG.md", "docs/adr/README.md", "docs/adr/0003-dependencies.md", "docs/track-record.md"} {
+		for _, path := range []string{"CHANGELOG.md", "docs/adr/README.md", "docs/adr/0003-dependencies.md", "docs/evidence/track-record.md"} {
 			seen := map[string]bool{}
 			for line := range strings.Lines(files[path]) {
 				entry := strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "| [") || strings.HasPrefix(line, "| `")

@@ -15,10 +15,10 @@ var (
 	quoted  = regexp.MustCompile("`([a-z]+)`")
 )
 
-// docs/architecture.md is how a newcomer finds the way.
+// docs/explanation/architecture.md is how a newcomer finds the way.
 func TestArchitecture(t *testing.T) {
 	top := root(t)
-	data, err := os.ReadFile(filepath.Join(top, "docs/architecture.md"))
+	data, err := os.ReadFile(filepath.Join(top, "docs/explanation/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestArchitecture(t *testing.T) {
 					continue
 				}
 				if !named[name] {
-					t.Errorf("docs/architecture.md does not name %s in Rooms", s.dir)
+					t.Errorf("docs/explanation/architecture.md does not name %s in Rooms", s.dir)
 					named[name] = true // once
 				}
 			}
@@ -76,7 +76,7 @@ func section(t *testing.T, page, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(page, "\n## "+heading+"\n")
 	if !ok {
-		t.Fatalf("docs/architecture.md has no section %q", heading)
+		t.Fatalf("docs/explanation/architecture.md has no section %q", heading)
 	}
 	text, _, _ := strings.Cut(rest, "\n## ")
 	return text

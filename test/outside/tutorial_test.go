@@ -20,7 +20,7 @@ var (
 // The module of the tutorial, and the one of which it is the tutorial.
 const theirs, ours = "example.com/weather", "github.com/busbar-mcp/busbar/examples/weather"
 
-// TestTutorial builds each step of docs/tutorial.md from an empty directory, as the page
+// TestTutorial builds each step of docs/tutorial/first-service.md from an empty directory, as the page
 // shows it, and runs its test. At the end there is examples/weather, byte for byte, but
 // for its tests.
 func TestTutorial(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTutorial(t *testing.T) {
 		}
 		return string(text)
 	}
-	page, dir := read(filepath.Join(root, "docs/tutorial.md")), t.TempDir()
+	page, dir := read(filepath.Join(root, "docs/tutorial/first-service.md")), t.TempDir()
 	write := func(path, text string) {
 		t.Helper()
 		path = filepath.Join(dir, path)

@@ -80,22 +80,22 @@ func run() error {
 }
 
 var (
-	// wayLine names files of one package of docs/architecture.md, and a function in each.
+	// wayLine names files of one package of docs/explanation/architecture.md, and a function in each.
 	wayLine = regexp.MustCompile(`((?:libs|services)/\S+) +(\w+\.go \w+.*)`)
 	wayStep = regexp.MustCompile(`(\w+\.go) (\w+)`)
 )
 
-// documented compares the way of a call that docs/architecture.md shows with that of a
+// documented compares the way of a call that docs/explanation/architecture.md shows with that of a
 // real one; test/house holds the form of the page.
 func documented(held []string, passed []string) error {
-	page, err := os.ReadFile("docs/architecture.md")
+	page, err := os.ReadFile("docs/explanation/architecture.md")
 	if err != nil {
 		return err
 	}
 	_, way, _ := strings.Cut(string(page), "## The way of a call")
 	parts := strings.SplitN(way, "\n```", 5)
 	if len(parts) < 5 {
-		return errors.New("docs/architecture.md does not show the way of a call in two lists")
+		return errors.New("docs/explanation/architecture.md does not show the way of a call in two lists")
 	}
 	var first []string
 	for i, part := range []string{parts[1], parts[3]} {
@@ -104,7 +104,7 @@ func documented(held []string, passed []string) error {
 				file := line[1] + "/" + step[1]
 				of := regexp.MustCompile("^" + regexp.QuoteMeta(file) + `:\d+: (.*\.)?` + step[2] + "$")
 				if !slices.ContainsFunc(passed, of.MatchString) {
-					return fmt.Errorf("docs/architecture.md names %s in %s, which the call does not pass", step[2], file)
+					return fmt.Errorf("docs/explanation/architecture.md names %s in %s, which the call does not pass", step[2], file)
 				}
 				if i == 0 {
 					first = append(first, file)
@@ -113,7 +113,7 @@ func documented(held []string, passed []string) error {
 		}
 	}
 	if !slices.Equal(first, held) {
-		return fmt.Errorf("docs/architecture.md says that these have the call in hand, one after the other: %v; they are %v", first, held)
+		return fmt.Errorf("docs/explanation/architecture.md says that these have the call in hand, one after the other: %v; they are %v", first, held)
 	}
 	if len(held) > maxHands {
 		return fmt.Errorf("a call is in the hands of %d files; %d can be followed", len(held), maxHands)

@@ -1,5 +1,5 @@
 // Package seeds sends every request of the documents that Busbar was asked for in,
-// as they are written there, to the program as it is shipped. docs/seeds.md says
+// as they are written there, to the program as it is shipped. docs/evidence/seeds.md says
 // which requirement each test is of.
 package seeds
 

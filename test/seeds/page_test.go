@@ -14,7 +14,7 @@ var (
 	decision   = regexp.MustCompile(`\[ADR \d{4}\]\(adr/[\w-]+\.md\)`)
 )
 
-// ownRows are the rows of this package's tests, as docs/seeds.md names them.
+// ownRows are the rows of this package's tests, as docs/evidence/seeds.md names them.
 func ownRows() (names []string) {
 	for _, r := range envelopes {
 		names = append(names, "TestSeed000/"+r.name)
@@ -36,12 +36,12 @@ func ownRows() (names []string) {
 	return append(names, "TestSeed000/standard tools with their metadata")
 }
 
-// TestPage holds docs/seeds.md: each requirement has a test that exists, or a decision
+// TestPage holds docs/evidence/seeds.md: each requirement has a test that exists, or a decision
 // why there is none, and each row of this package is a requirement's.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	root := "../.."
-	page, err := os.ReadFile(filepath.Join(root, "docs/seeds.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/evidence/seeds.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestPage(t *testing.T) {
 	}
 	for _, name := range own {
 		if !named[name] {
-			t.Errorf("docs/seeds.md has no line for %s", name)
+			t.Errorf("docs/evidence/seeds.md has no line for %s", name)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // row is one request of a seed, as the seed has it, and what its answer has to hold.
-// Its name is what docs/seeds.md knows it by.
+// Its name is what docs/evidence/seeds.md knows it by.
 type row struct {
 	name, request string
 	// want is what the whole answer holds; empty for a notification.

@@ -150,13 +150,13 @@ func TestServersOfNATS(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, charts+"/values/nats.yaml")), &cluster); err != nil {
 		t.Fatal(err)
 	}
-	guide := read(t, root+"/docs/kubernetes.md")
+	guide := read(t, root+"/docs/guides/kubernetes.md")
 	var want []string
 	for i := range cluster.Config.Cluster.Replicas {
 		host := fmt.Sprintf("nats-%d.nats-headless", i)
 		want = append(want, "tls://"+host+":4222")
 		if !strings.Contains(guide, ","+host) {
-			t.Errorf("docs/kubernetes.md makes no certificate for %s", host)
+			t.Errorf("docs/guides/kubernetes.md makes no certificate for %s", host)
 		}
 	}
 	if len(want) < 3 {

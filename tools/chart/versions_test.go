@@ -55,7 +55,7 @@ func TestVersions(t *testing.T) {
 // The page says which versions these tests are of: those that go.mod and the chart name.
 func TestPageSaysVersions(t *testing.T) {
 	t.Parallel()
-	page, modules := read(t, root+"/docs/kubernetes.md"), read(t, "../go.mod")
+	page, modules := read(t, root+"/docs/guides/kubernetes.md"), read(t, "../go.mod")
 	rows := map[string]string{"Kubernetes": fmt.Sprintf("1.%d to 1.%d", oldest(t), newest(t))}
 	for row, module := range map[string]string{
 		"Helm": "helm.sh/helm/v3", "Gateway API": "sigs.k8s.io/gateway-api",
@@ -69,7 +69,7 @@ func TestPageSaysVersions(t *testing.T) {
 	}
 	for row, version := range rows {
 		if want := "| " + row + " | " + version + " |"; !strings.Contains(page, want) {
-			t.Errorf("docs/kubernetes.md lacks %q", want)
+			t.Errorf("docs/guides/kubernetes.md lacks %q", want)
 		}
 	}
 }

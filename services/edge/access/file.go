@@ -19,7 +19,7 @@ import (
 // MaxFile bounds a policy file, bytes.
 const MaxFile = 1 << 20
 
-// File is a policy file as it is written. docs/access.md says what its members mean.
+// File is a policy file as it is written. docs/reference/access.md says what its members mean.
 type File struct {
 	Tenants         map[string]Tenant    `json:"tenants,omitzero"`
 	Roles           map[string]Role      `json:"roles,omitzero"`

@@ -63,7 +63,7 @@ func TimeWrite(c timed) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
 type timed interface{ SetWriteDeadline(time.Time) error }
 
 // Explain says in headers why a request is refused with a status: the reason,
-// whether it ran, and what to do about it (docs/errors.md).
+// whether it ran, and what to do about it (docs/reference/errors.md).
 func Explain(h http.Header, status int, f *fault.Error) {
 	h.Set("Busbar-Reason", string(f.Reason))
 	h.Set("Busbar-Executed", string(f.Executed))

@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/era"
 )
 
-// row is one reason of docs/errors.md; index 0 is for modern clients, 1 for
+// row is one reason of docs/reference/errors.md; index 0 is for modern clients, 1 for
 // legacy ones.
 type row struct {
 	code, status [2]int
@@ -21,7 +21,7 @@ type row struct {
 
 func errorTable(t *testing.T) map[fault.Reason]row {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/errors.md")
+	page, err := os.ReadFile("../../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func errorTable(t *testing.T) map[fault.Reason]row {
 	return rows
 }
 
-// TestErrorTable keeps docs/errors.md true.
+// TestErrorTable keeps docs/reference/errors.md true.
 func TestErrorTable(t *testing.T) {
 	t.Parallel()
 	rows := errorTable(t)
@@ -62,12 +62,12 @@ func TestErrorTable(t *testing.T) {
 		fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.HistoryLost, fault.ResultTooLarge, fault.Internal,
 	}
 	if len(rows) != len(reasons) {
-		t.Errorf("docs/errors.md has %d reasons, libs/fault %d", len(rows), len(reasons))
+		t.Errorf("docs/reference/errors.md has %d reasons, libs/fault %d", len(rows), len(reasons))
 	}
 	for _, reason := range reasons {
 		want, ok := rows[reason]
 		if !ok {
-			t.Errorf("docs/errors.md does not have %s", reason)
+			t.Errorf("docs/reference/errors.md does not have %s", reason)
 		}
 		for i, version := range []string{mcp.Modern, mcp.V20251125} {
 			e := fault.New(reason, "what went wrong").With([]byte(`{"more":true}`))
@@ -77,10 +77,10 @@ func TestErrorTable(t *testing.T) {
 			body := object(t, m["error"])
 			data := object(t, body["data"])
 			if status != want.status[i] || string(body["code"]) != strconv.Itoa(want.code[i]) {
-				t.Errorf("%s in %s: status %d, code %s; docs/errors.md says %d, %d", reason, version, status, body["code"], want.status[i], want.code[i])
+				t.Errorf("%s in %s: status %d, code %s; docs/reference/errors.md says %d, %d", reason, version, status, body["code"], want.status[i], want.code[i])
 			}
 			if string(data["executed"]) != `"`+want.executed+`"` || string(data["reason"]) != `"`+string(reason)+`"` {
-				t.Errorf("%s in %s: data %s; docs/errors.md says executed %s", reason, version, body["data"], want.executed)
+				t.Errorf("%s in %s: data %s; docs/reference/errors.md says executed %s", reason, version, body["data"], want.executed)
 			}
 			if string(data["retryAfterMs"]) != "1500" || string(data["more"]) != "true" || string(m["id"]) != `"i"` || !strings.Contains(string(body["message"]), "what went wrong") {
 				t.Errorf("%s: %s", reason, b)

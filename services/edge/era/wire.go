@@ -138,7 +138,7 @@ func free(out Responder, message []byte) {
 
 // ErrorMessage returns the JSON-RPC error response to a message, and the HTTP
 // status that goes with it. version is the protocol version, empty if it is
-// not known. docs/errors.md has the table.
+// not known. docs/reference/errors.md has the table.
 func ErrorMessage(m *mcp.Message, version string, err error) (status int, message []byte) {
 	f := fault.From(err)
 	b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0"`...)

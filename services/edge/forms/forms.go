@@ -1,5 +1,5 @@
 // Package forms has two tables: what each reason of a failure is in each protocol
-// that the edge speaks, and what to do about it there. docs/errors.md shows them, with
+// that the edge speaks, and what to do about it there. docs/reference/errors.md shows them, with
 // the meanings.
 package forms
 

@@ -13,10 +13,10 @@ import (
 )
 
 // TestDocument holds the table of the doors that are not MCP's against
-// docs/errors.md; that of MCP is era's test.
+// docs/reference/errors.md; that of MCP is era's test.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/errors.md")
+	page, err := os.ReadFile("../../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,19 +40,19 @@ func TestDocument(t *testing.T) {
 			rows++
 			got := forms.Of(fault.Reason(strings.TrimSpace(name)))
 			if got.HTTP != want.HTTP || got.GRPC != want.GRPC || got.GraphQL != want.GraphQL {
-				t.Errorf("%s is %+v, docs/errors.md says %+v", name, got, want)
+				t.Errorf("%s is %+v, docs/reference/errors.md says %+v", name, got, want)
 			}
 		}
 	}
 	if rows != 28 {
-		t.Errorf("docs/errors.md has %d reasons of these doors", rows)
+		t.Errorf("docs/reference/errors.md has %d reasons of these doors", rows)
 	}
 }
 
-// TestWaysOn holds the ways on that docs/errors.md shows against those there are.
+// TestWaysOn holds the ways on that docs/reference/errors.md shows against those there are.
 func TestWaysOn(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/errors.md")
+	page, err := os.ReadFile("../../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestWaysOn(t *testing.T) {
 		rows++
 		said := forms.Way{MCP: cells[2], HTTP: cells[3], GraphQL: cells[4], GRPC: cells[5], WebSocket: cells[6]}
 		if got := forms.WayOn(fault.Reason(strings.Trim(cells[1], "`"))); got != said {
-			t.Errorf("docs/errors.md says %+v, the edge %+v", said, got)
+			t.Errorf("docs/reference/errors.md says %+v, the edge %+v", said, got)
 		}
 	}
 	if rows != 4 {
-		t.Errorf("docs/errors.md has %d rows", rows)
+		t.Errorf("docs/reference/errors.md has %d rows", rows)
 	}
 }
 

@@ -18,7 +18,7 @@ type Way struct {
 	HTTP, GraphQL, GRPC, WebSocket string
 }
 
-// WayOn is what to do about a failure for a reason. docs/errors.md shows the table.
+// WayOn is what to do about a failure for a reason. docs/reference/errors.md shows the table.
 func WayOn(r fault.Reason) Way { return ways[r] }
 
 // The doors that have words of their own, as calls name them. All others are HTTP's.

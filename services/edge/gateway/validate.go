@@ -164,7 +164,7 @@ func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error)
 		return t, nil
 	}
 	return catalogue.Target{}, fault.New(fault.Unavailable, "No model is configured. Run the model service with BUSBAR_MODEL_PROVIDER=openai or anthropic, "+
-		"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/prompts.md tells more")
+		"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/reference/services/prompt.md tells more")
 }
 
 // unknown is the error of a call whose target is not there, by the name that its client

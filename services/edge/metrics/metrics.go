@@ -39,7 +39,7 @@ func New(version string, checks func() []probe.Check) *Metrics {
 		Probe: probe.New(checks), services: probe.NewRoom[string](maxServices), tools: probe.NewRoom[toolOf](maxTools), timed: probe.NewRoom[toolOf](maxTimed),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_calls_total",
-			Help: "Calls that are over, refused ones too. tool is empty unless the call is for one that exists; outcome is ok, tool_error, input_required, task, left, replayed, or a reason of docs/errors.md.",
+			Help: "Calls that are over, refused ones too. tool is empty unless the call is for one that exists; outcome is ok, tool_error, input_required, task, left, replayed, or a reason of docs/reference/errors.md.",
 		}, []string{"door", "method", "service", "tool", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "busbar_call_duration_seconds",

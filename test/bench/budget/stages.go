@@ -15,7 +15,7 @@ type Stage struct {
 }
 
 // Stages are in the order in which a call passes them, and then what goes on beside it.
-// docs/performance.md says of each why it is there.
+// docs/evidence/performance.md says of each why it is there.
 var Stages = []Stage{
 	{"read HTTP", []string{
 		"net/http.(*conn).", "net/http.(*connReader).", "net/http.(*Server).", "net/http.readRequest", "net/http.newBufio", "services/edge.(*framedConn).", "services/edge/door.ReadBody", "main.readBody",

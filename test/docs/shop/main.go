@@ -1,5 +1,5 @@
 // Command shop is the server of two tools, a resource, a template and a prompt that
-// docs/comparison.md counts the lines of; test/bench/peers/shop is the same with the
+// docs/explanation/comparison.md counts the lines of; test/bench/peers/shop is the same with the
 // official SDK.
 package main
 

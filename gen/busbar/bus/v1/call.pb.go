@@ -1706,7 +1706,7 @@ func (x *Task) GetTimeoutMs() uint64 {
 // Error ends a call that failed outside the tool's own logic.
 type Error struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of the reasons in docs/errors.md, for example "invalid_params".
+	// One of the reasons in docs/reference/errors.md, for example "invalid_params".
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For people; safe to show to the client.
 	Message  string   `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`

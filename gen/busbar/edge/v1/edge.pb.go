@@ -227,7 +227,7 @@ func (x *ClientMessage) GetIdentity() []byte {
 // mcp.reply.edge.<edge>.<token>.
 type ClientMessageTaken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of the reasons in docs/errors.md; empty when the message was taken.
+	// One of the reasons in docs/reference/errors.md; empty when the message was taken.
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -10,7 +10,7 @@
 //
 // Who calls is said by a bearer token in the metadata key "authorization". A
 // status that is not OK has a google.rpc.ErrorInfo with domain "busbar", the
-// reason of docs/errors.md in lower case, and metadata: "executed", which is no,
+// reason of docs/reference/errors.md in lower case, and metadata: "executed", which is no,
 // unknown or yes, and what further members of data there are, as text or JSON,
 // for example "approval". Deadlines are obeyed; without one a call has that of its tool.
 
@@ -1093,13 +1093,13 @@ func (*BatchToolsResponse_Failure) isBatchToolsResponse_Outcome() {}
 // Failure is why there is no result.
 type Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of the reasons in docs/errors.md.
+	// One of the reasons in docs/reference/errors.md.
 	Reason  string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// no, unknown or yes.
 	Executed     string `protobuf:"bytes,3,opt,name=executed,proto3" json:"executed,omitempty"`
 	RetryAfterMs uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
-	// JSON object: what docs/errors.md says more of the reason; empty for nothing.
+	// JSON object: what docs/reference/errors.md says more of the reason; empty for nothing.
 	Data []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	// As text.
 	DataText string `protobuf:"bytes,6,opt,name=data_text,json=dataText,proto3" json:"data_text,omitempty"`

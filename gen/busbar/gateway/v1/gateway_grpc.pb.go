@@ -10,7 +10,7 @@
 //
 // Who calls is said by a bearer token in the metadata key "authorization". A
 // status that is not OK has a google.rpc.ErrorInfo with domain "busbar", the
-// reason of docs/errors.md in lower case, and metadata: "executed", which is no,
+// reason of docs/reference/errors.md in lower case, and metadata: "executed", which is no,
 // unknown or yes, and what further members of data there are, as text or JSON,
 // for example "approval". Deadlines are obeyed; without one a call has that of its tool.
 

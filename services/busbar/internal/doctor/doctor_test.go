@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	code := databasetest.Main(m)
 	if code == 0 && flag.Lookup("test.run").Value.String() == "" {
 		for _, words := range unsaid() {
-			fmt.Println("docs/operations.md says that doctor says", words, "and no test has heard it")
+			fmt.Println("docs/guides/operate.md says that doctor says", words, "and no test has heard it")
 			code = 1
 		}
 	}

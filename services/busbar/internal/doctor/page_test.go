@@ -19,9 +19,9 @@ var heard struct {
 // anything.
 var said = regexp.MustCompile("`(\\w+ (?:wrong|warning) [^`]+)`")
 
-// unsaid are the words in docs/operations.md that doctor has not said in these tests.
+// unsaid are the words in docs/guides/operate.md that doctor has not said in these tests.
 func unsaid() (words []string) {
-	page, err := os.ReadFile("../../../../docs/operations.md")
+	page, err := os.ReadFile("../../../../docs/guides/operate.md")
 	if err != nil {
 		return []string{err.Error()}
 	}

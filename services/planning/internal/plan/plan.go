@@ -1,6 +1,6 @@
 // Package plan makes the plan of a task that has been read. It derives steps from each demand, orders
 // them, groups them into phases and writes for each how to tell that it is done. It also checks plans and
-// finds the steps that can start next. Start at Make; docs/planning.md describes the method.
+// finds the steps that can start next. Start at Make; docs/reference/services/planning.md describes the method.
 package plan
 
 // Step is one step of a plan.

@@ -1,7 +1,7 @@
 // Package task reads a task. It cuts a task and its requirements into demands of one clause each, and
 // finds in each the act, the topics, quantities, dates, conditions, prohibitions and order. Reading is a
 // pure function of the text, linear in its length, and drops nothing but bare headings: text that cannot
-// be separated stays together in one demand. Start at Read; docs/planning.md describes the method.
+// be separated stays together in one demand. Start at Read; docs/reference/services/planning.md describes the method.
 package task
 
 import (

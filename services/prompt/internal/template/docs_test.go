@@ -10,10 +10,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// What docs/prompts.md shows is so.
+// What docs/reference/services/prompt.md shows is so.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/prompts.md")
+	page, err := os.ReadFile("../../../../docs/reference/services/prompt.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Command shop is test/docs/shop with the official SDK: the server that
-// docs/comparison.md counts the lines of. It prints where it listens.
+// docs/explanation/comparison.md counts the lines of. It prints where it listens.
 package main
 
 import (
