@@ -43,7 +43,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// What is wrong with a command is said before anything is sent; an empty name is what a
+// A mistake in a command is reported before anything is sent; an empty name is what a
 // shell makes of a variable that is not set.
 func TestUsage(t *testing.T) {
 	t.Parallel()

@@ -57,5 +57,5 @@ func (t *Table) Line(row []string, paint func(column int, text string) string) s
 			b.WriteString("  ")
 		}
 	}
-	return b.String() + "\n"
+	return strings.TrimRight(b.String(), " ") + "\n"
 }

@@ -65,8 +65,8 @@ func TestLines(t *testing.T) {
 	if table := top.Table(unready, false, terminal.Style{}, 120, 5); !strings.Contains(table, "1 not ready") || !strings.Contains(table, "resource") {
 		t.Errorf("an instance that is not ready is not shown first:\n%s", table)
 	}
-	// What says whether more instances are needed is there at any width, and who is in
-	// trouble at any height.
+	// The columns that say whether more instances are needed are there at any width, and
+	// instances in trouble at any height.
 	for width, want := range map[int][]string{
 		120: {"SERVED", "P50 MS", "INSTANCE", "WAITING"}, 80: {"INSTANCE", "P50 MS", "P99 MS", "ERRORS/S", " ERRORS", "SLOTS", "WAITING"}, 40: {"CALLS/S", "SLOTS", "WAITING"},
 	} {
@@ -131,7 +131,7 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	// What was seen before is not shown as if it were of now.
+	// An old look is not shown as if it were new.
 	leaving, gone := bustest.Join(t, url), &bustest.Log{}
 	go func() { ended <- top.Run(t.Context(), leaving, o, gone) }()
 	bustest.Eventually(t, "the service is on the screen again", func() bool { return strings.Contains(gone.String(), "echo") })
