@@ -138,7 +138,7 @@ func TestGroups(t *testing.T) {
 	}
 	var out strings.Builder
 	k.Stdout, k.Stderr = &out, io.Discard
-	_, _ = k.Parse([]string{"--help"}) // goes on where help ends the program
+	_, _ = k.Parse([]string{"--help"}) // continues where the help ends the program
 	at := -1
 	for _, g := range groups {
 		now := strings.Index(out.String(), "\n"+g.Title+"\n")

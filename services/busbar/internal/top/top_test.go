@@ -82,6 +82,30 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Tools are counted over all instances, and numbers are next to names however wide the screen is.
+func TestToolLines(t *testing.T) {
+	t.Parallel()
+	reading := func(instance string, served, failed int64) bus.Reading {
+		return bus.Reading{Service: "text", Instance: instance, Stats: bus.Stats{Served: served}, Tools: map[string]bus.ToolStats{"say": {Served: served, Failed: failed, TookNano: served * 1e6}}}
+	}
+	lines := top.ToolLines([]bus.Reading{reading("a", 10, 0)}, []bus.Reading{reading("a", 30, 4), reading("new", 5, 1)}, 2*time.Second)
+	if len(lines) != 1 {
+		t.Fatalf("%+v", lines)
+	}
+	if l := lines[0]; l.Tool != "say" || l.Calls != 10 || l.Errors != 2 || l.MS != 1 || l.Served != 35 || l.Failed != 5 {
+		t.Errorf("%+v", l)
+	}
+	for _, width := range []int{80, 160} {
+		table := top.Table(lines, true, terminal.Style{}, width, 10)
+		if !strings.Contains(table, "1 tools of 1 services") || !strings.Contains(table, "\nsay          text ") || !strings.Contains(table, "35") {
+			t.Errorf("%d columns:\n%s", width, table)
+		}
+		if table := top.Table([]top.Line{{Service: "text", Instance: "abc", Failed: 7}}, false, terminal.Style{}, width, 10); !strings.Contains(table, "\ntext         abc ") || !strings.Contains(table, " 7") {
+			t.Errorf("%d columns:\n%s", width, table)
+		}
+	}
+}
+
 // A real service is shown with what it served; the screen follows its size, and q ends.
 func TestRun(t *testing.T) {
 	t.Parallel()
