@@ -51,7 +51,7 @@ type Options struct {
 	// JSON asks for JSON as received instead of text.
 	JSON bool
 	// Timeout of the whole command except the time that a person needs to answer; 0 is
-	// no limit.
+	// forever.
 	Timeout time.Duration
 	// Terminal is whether stdout is a terminal: only then is there layout and
 	// colour, and only then is what the server sent made safe to show.
