@@ -1,4 +1,4 @@
-package era_test
+package protocol_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // stranger is whoever the edge does not know.
@@ -22,7 +22,7 @@ func (stranger) Authenticate(context.Context, gateway.Credentials) (gateway.Prin
 // request, and one that does not exist asks, too.
 func TestH3EveryMethodAsksWhoCalls(t *testing.T) {
 	t.Parallel()
-	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{Authenticator: stranger{}})})
+	s, err := protocol.NewServer(protocol.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{Authenticator: stranger{}})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestH3EveryMethodAsksWhoCalls(t *testing.T) {
 			mcp.MetaClientCapabilities: map[string]any{"extensions": map[string]any{mcp.ExtensionTasks: map[string]any{}}},
 		},
 	}
-	for version, methods := range era.Methods() {
+	for version, methods := range protocol.Methods() {
 		if len(methods) < 12 {
 			t.Errorf("%d methods of %s", len(methods), version)
 		}
@@ -51,7 +51,7 @@ func TestH3EveryMethodAsksWhoCalls(t *testing.T) {
 					t.Fatal(err)
 				}
 				x := &responder{}
-				s.Handle(t.Context(), &era.Request{Message: &m, Version: version}, x)
+				s.Handle(t.Context(), &protocol.Request{Message: &m, Version: version}, x)
 				if len(x.responded) != 1 || len(x.notified) > 0 {
 					t.Fatalf("%d responses, %d notifications", len(x.responded), len(x.notified))
 				}
@@ -62,7 +62,7 @@ func TestH3EveryMethodAsksWhoCalls(t *testing.T) {
 			})
 		}
 	}
-	if _, _, err := s.Initialize(t.Context(), &era.Request{Message: &mcp.Message{}}); !fault.Is(err, fault.Unauthenticated) {
+	if _, _, err := s.Initialize(t.Context(), &protocol.Request{Message: &mcp.Message{}}); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("initialize: %v", err)
 	}
 	if _, err := s.Stay(t.Context(), "test", gateway.Credentials{}); !fault.Is(err, fault.Unauthenticated) {

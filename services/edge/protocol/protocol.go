@@ -1,11 +1,11 @@
-// Package era speaks MCP to clients of both eras: the stateless one of
+// Package protocol speaks MCP to clients of both eras: the stateless one of
 // 2026-07-28, and the one of handshakes and sessions before it. It turns a
 // JSON-RPC message into a call through the gateway, or into an answer the edge
 // gives itself, and knows nothing of how messages travel: that is the doors'.
 //
 // methods.go has the protocol: which function answers which method in which
 // era. What a function returns is written in wire.go.
-package era
+package protocol
 
 import (
 	"context"

@@ -1,12 +1,12 @@
-package era_test
+package protocol_test
 
 import (
 	"log/slog"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // said is a Sender that keeps what is sent.
@@ -16,7 +16,7 @@ func (s said) Send(m []byte) bool { s <- m; return true }
 func (s said) Notify(m []byte)    { s <- m }
 
 // stay is an open connection of anybody.
-func stay(t *testing.T, s *era.Server) *gateway.Stay {
+func stay(t *testing.T, s *protocol.Server) *gateway.Stay {
 	t.Helper()
 	open, err := s.Stay(t.Context(), "test", gateway.Credentials{})
 	if err != nil {
@@ -30,7 +30,7 @@ func stay(t *testing.T, s *era.Server) *gateway.Stay {
 func TestConnectionSurvivesADefect(t *testing.T) {
 	t.Parallel()
 	// Without a catalogue whatever needs one panics.
-	s, err := era.NewServer(era.Config{
+	s, err := protocol.NewServer(protocol.Config{
 		Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{}), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestConnectionSurvivesADefect(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	out := make(said, 8)
-	c := era.NewConnection(era.ConnectionConfig{Server: s, Out: out, Door: "test", Stay: stay(t, s)})
+	c := protocol.NewConnection(protocol.ConnectionConfig{Server: s, Out: out, Door: "test", Stay: stay(t, s)})
 	for range 3 {
 		c.Receive(t.Context(), []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 		c.Wait()
@@ -65,12 +65,12 @@ func FuzzConnection(f *testing.F) {
 		f.Add([]byte(`{"jsonrpc":"2.0","id":0,"method":"ping"}`), []byte(m), true)
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte, modern bool) {
-		s, err := era.NewServer(era.Config{Gateway: gateway.New(gateway.Config{}), Logger: slog.New(slog.DiscardHandler)})
+		s, err := protocol.NewServer(protocol.Config{Gateway: gateway.New(gateway.Config{}), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := make(said, 64)
-		c := era.NewConnection(era.ConnectionConfig{Server: s, Out: out, Door: "test", Modern: modern, Stay: stay(t, s)})
+		c := protocol.NewConnection(protocol.ConnectionConfig{Server: s, Out: out, Door: "test", Modern: modern, Stay: stay(t, s)})
 		for _, m := range [][]byte{first, second} {
 			if needsBus(m) {
 				continue

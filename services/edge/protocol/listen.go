@@ -1,4 +1,4 @@
-package era
+package protocol
 
 import (
 	"context"

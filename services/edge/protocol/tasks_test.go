@@ -1,4 +1,4 @@
-package era_test
+package protocol_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // FuzzTask puts what a service stored of a task into an answer: an object of
@@ -30,7 +30,7 @@ func FuzzTask(f *testing.F) {
 				Request: &busv1.Request{Id: text, RequestState: []byte("secret")}, Status: status, StatusMessage: text, CreatedUnixNano: when, UpdatedUnixNano: when, TtlMs: when,
 				InputRequests: body, Result: &busv1.Result{Json: bytes.Clone(body), Meta: bytes.Clone(meta)}, Error: &busv1.Error{Reason: reason, Message: text, Data: meta},
 			}
-			o := object(t, era.Task(rec))
+			o := object(t, protocol.Task(rec))
 			if string(o["status"]) != `"`+name+`"` || has(o, "requestState") {
 				t.Errorf("said %v", o)
 			}

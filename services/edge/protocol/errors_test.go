@@ -1,4 +1,4 @@
-package era_test
+package protocol_test
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // row is one reason of docs/reference/errors.md; index 0 is for modern clients, 1 for
@@ -72,7 +72,7 @@ func TestErrorTable(t *testing.T) {
 		for i, version := range []string{mcp.Modern, mcp.V20251125} {
 			e := fault.New(reason, "what went wrong").With([]byte(`{"more":true}`))
 			e.RetryAfter = 1500 * time.Millisecond
-			status, b := era.ErrorMessage(&mcp.Message{ID: []byte(`"i"`)}, version, e)
+			status, b := protocol.ErrorMessage(&mcp.Message{ID: []byte(`"i"`)}, version, e)
 			m := object(t, b)
 			body := object(t, m["error"])
 			data := object(t, body["data"])
@@ -104,7 +104,7 @@ func TestErrorCodesOfModern(t *testing.T) {
 func TestErrorWithoutID(t *testing.T) {
 	t.Parallel()
 	for _, m := range []*mcp.Message{nil, {}} {
-		_, b := era.ErrorMessage(m, "", fault.New(fault.ParseError, "x"))
+		_, b := protocol.ErrorMessage(m, "", fault.New(fault.ParseError, "x"))
 		if o := object(t, b); o["id"] != nil {
 			t.Errorf("%s", b)
 		}
@@ -114,8 +114,8 @@ func TestErrorWithoutID(t *testing.T) {
 // A cause is for the log.
 func TestErrorsHideTheirCause(t *testing.T) {
 	t.Parallel()
-	_, b := era.ErrorMessage(nil, mcp.Modern, fault.New(fault.Unavailable, "away").Because(os.ErrPermission))
-	_, c := era.ErrorMessage(nil, mcp.Modern, os.ErrPermission)
+	_, b := protocol.ErrorMessage(nil, mcp.Modern, fault.New(fault.Unavailable, "away").Because(os.ErrPermission))
+	_, c := protocol.ErrorMessage(nil, mcp.Modern, os.ErrPermission)
 	if s := string(b) + string(c); strings.Contains(s, "permission") {
 		t.Errorf("%s", s)
 	}

@@ -1,4 +1,4 @@
-package era_test
+package protocol_test
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // members reads an object; false for anything else.
@@ -56,7 +56,7 @@ func FuzzSplice(f *testing.F) {
 		own, metaOK := members(meta)
 		for _, version := range []string{mcp.Modern, mcp.V20251125} {
 			x := &responder{}
-			r := &era.Request{Message: &mcp.Message{Kind: mcp.Request, ID: id, Method: method}, Version: version}
+			r := &protocol.Request{Message: &mcp.Message{Kind: mcp.Request, ID: id, Method: method}, Version: version}
 			s.Answer(r, x, &gateway.Answer{Result: &busv1.Result{Json: bytes.Clone(body), Meta: bytes.Clone(meta)}})
 			if len(x.responded) != 1 || bytes.ContainsAny(x.responded[0], "\r\n") {
 				t.Fatalf("responses %q", x.responded)
@@ -105,7 +105,7 @@ func FuzzNotification(f *testing.F) {
 		if len(data) == 0 || jsontext.Value(data).IsValid() {
 			frames = append(frames, &busv1.Frame{Body: &busv1.Frame_Log{Log: &busv1.Log{Level: 3, Logger: text, Data: data}}})
 		}
-		era.Forward([]byte(`"t"`), x, frames...)
+		protocol.Forward([]byte(`"t"`), x, frames...)
 		for _, n := range x.notified {
 			if o := object(t, n); len(object(t, o["params"])) < 2 {
 				t.Errorf("notification %q", n)
@@ -116,11 +116,11 @@ func FuzzNotification(f *testing.F) {
 			e = e.With(data)
 		}
 		for _, version := range []string{"", mcp.Modern, mcp.V20250326} {
-			_, b := era.ErrorMessage(&mcp.Message{ID: []byte(`1`)}, version, e)
+			_, b := protocol.ErrorMessage(&mcp.Message{ID: []byte(`1`)}, version, e)
 			object(t, object(t, b)["error"])
 		}
 		s := server(t)
-		r := &era.Request{Message: &mcp.Message{Kind: mcp.Request, ID: []byte("1"), Method: mcp.MethodToolsCall}, Version: mcp.Modern}
+		r := &protocol.Request{Message: &mcp.Message{Kind: mcp.Request, ID: []byte("1"), Method: mcp.MethodToolsCall}, Version: mcp.Modern}
 		if _, ok := members(data); ok {
 			s.Answer(r, x, &gateway.Answer{InputRequired: &busv1.InputRequired{InputRequests: data, RequestState: []byte(text)}})
 			object(t, object(t, x.responded[0])["result"])
@@ -136,7 +136,7 @@ func TestProgressGrows(t *testing.T) {
 	for _, p := range []float64{0, 1, 1, 3, 2, math.NaN(), 4} {
 		frames = append(frames, &busv1.Frame{Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: p}}})
 	}
-	era.Forward([]byte("1"), x, frames...)
+	protocol.Forward([]byte("1"), x, frames...)
 	var got []string
 	for _, n := range x.notified {
 		got = append(got, string(object(t, object(t, n)["params"])["progress"]))
@@ -144,7 +144,7 @@ func TestProgressGrows(t *testing.T) {
 	if want := []string{"0", "1", "3", "4"}; !slices.Equal(got, want) {
 		t.Errorf("progress %v, want %v", got, want)
 	}
-	era.Forward(nil, x, frames...)
+	protocol.Forward(nil, x, frames...)
 	if len(x.notified) != 4 {
 		t.Error("progress without a token")
 	}

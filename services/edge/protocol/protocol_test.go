@@ -1,4 +1,4 @@
-package era_test
+package protocol_test
 
 import (
 	"strconv"
@@ -6,18 +6,18 @@ import (
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // handle answers one message that needs no service.
-func handle(t *testing.T, s *era.Server, version, in string) *responder {
+func handle(t *testing.T, s *protocol.Server, version, in string) *responder {
 	t.Helper()
 	m, err := mcp.Parse([]byte(in), mcp.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &responder{}
-	s.Handle(t.Context(), &era.Request{Message: &m, Version: version, InFlight: era.NewInFlight()}, x)
+	s.Handle(t.Context(), &protocol.Request{Message: &m, Version: version, InFlight: protocol.NewInFlight()}, x)
 	return x
 }
 
@@ -42,7 +42,7 @@ func TestInitialize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, response, err := server(t).Initialize(t.Context(), &era.Request{Message: &m})
+	n, response, err := server(t).Initialize(t.Context(), &protocol.Request{Message: &m})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package era_test
+package protocol_test
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -28,9 +28,9 @@ func (x *responder) Respond(status int, m []byte, _ error) {
 	x.status, x.responded = status, append(x.responded, m)
 }
 
-func server(t testing.TB) *era.Server {
+func server(t testing.TB) *protocol.Server {
 	t.Helper()
-	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{Catalogue: &catalogue.Live{}})})
+	s, err := protocol.NewServer(protocol.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{Catalogue: &catalogue.Live{}})})
 	if err != nil {
 		t.Fatal(err)
 	}
