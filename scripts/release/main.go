@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,20 +194,37 @@ func (r *release) identify() error {
 	return err
 }
 
-// complete has the program write its scripts for shells, which are the same on all systems.
+// complete makes the program write its scripts for shells, which are the same on all systems. It is
+// built as the release for this machine is, so nothing is compiled twice.
 func (r *release) complete() error {
+	scratch, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	binary := filepath.Join(scratch, program)
+	if err := r.compile(binary, runtime.GOOS, runtime.GOARCH); err != nil {
+		return err
+	}
 	for _, s := range []struct{ shell, file string }{
 		{"bash", "usr/share/bash-completion/completions/" + program},
 		{"fish", "usr/share/fish/vendor_completions.d/" + program + ".fish"},
 		{"zsh", "usr/share/zsh/vendor-completions/_" + program},
 	} {
-		script, err := command("go", "run", "./"+source, "completion", s.shell)
+		script, err := command(binary, "completion", s.shell)
 		if err != nil {
 			return err
 		}
 		r.completions = append(r.completions, entry{name: s.file, text: script + "\n", mode: 0o644})
 	}
 	return nil
+}
+
+func (r *release) compile(binary, goos, arch string) error {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", r.linked, "-o", binary, "./"+source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
 }
 
 // build makes the program of a system, and what it travels in.
@@ -222,10 +240,7 @@ func (r *release) build(system string) error {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	binary := filepath.Join(scratch, name)
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", r.linked, "-o", binary, "./"+source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
+	if err := r.compile(binary, goos, arch); err != nil {
 		return err
 	}
 	others, err := command("go", "run", "scripts/notices/main.go", "-system", goos+"/"+arch, source)
