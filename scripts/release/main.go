@@ -134,9 +134,6 @@ func run(o options) (err error) {
 
 // make builds the files and their checksums.
 func (r *release) make(only []string) error {
-	if err := r.complete(); err != nil {
-		return err
-	}
 	for i, s := range only {
 		fmt.Fprintf(os.Stderr, "release: %s (%d of %d)\n", s, i+1, len(only))
 		if err := r.build(s); err != nil {
@@ -194,17 +191,17 @@ func (r *release) identify() error {
 	return err
 }
 
-// complete makes the program write its scripts for shells, which are the same on all systems. It is
-// built as the release for this machine is, so nothing is compiled twice.
-func (r *release) complete() error {
-	scratch, err := os.MkdirTemp("", "release-")
-	if err != nil {
-		return err
+// complete makes the program write its scripts for shells, once: they are the same on all systems.
+// If this machine cannot run the program, it compiles another one.
+func (r *release) complete(binary, system string) error {
+	if r.completions != nil {
+		return nil
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
-	binary := filepath.Join(scratch, program)
-	if err := r.compile(binary, runtime.GOOS, runtime.GOARCH); err != nil {
-		return err
+	if system != runtime.GOOS+"/"+runtime.GOARCH {
+		binary += ".here"
+		if err := r.compile(binary, runtime.GOOS, runtime.GOARCH); err != nil {
+			return err
+		}
 	}
 	for _, s := range []struct{ shell, file string }{
 		{"bash", "usr/share/bash-completion/completions/" + program},
@@ -241,6 +238,9 @@ func (r *release) build(system string) error {
 	defer func() { _ = os.RemoveAll(scratch) }()
 	binary := filepath.Join(scratch, name)
 	if err := r.compile(binary, goos, arch); err != nil {
+		return err
+	}
+	if err := r.complete(binary, system); err != nil {
 		return err
 	}
 	others, err := command("go", "run", "scripts/notices/main.go", "-system", goos+"/"+arch, source)
