@@ -69,10 +69,19 @@ func pages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	reasons, err := findReasons(code)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]string{}
 	for path, functions := range map[string]template.FuncMap{
 		"settings.md": {"settings": found.tables, "compose": found.compose},
 		"metrics.md":  {"metrics": metrics.table},
+		"errors.md": {
+			"protocol": func() string { return protocol(reasons) },
+			"doors":    func() string { return doors(reasons) },
+			"next":     func() string { return next(reasons) },
+		},
 	} {
 		text, err := fill(path, functions)
 		if err != nil {

@@ -56,14 +56,22 @@ func findMetrics(c *code) (*metrics, error) {
 // table shows the metrics of the files below a path.
 func (m *metrics) table(path string) string {
 	var rows [][]string
+	notes := ""
 	for _, one := range m.all {
 		if !strings.HasPrefix(one.path, path) {
 			continue
 		}
 		m.shown[one.name] = true
-		rows = append(rows, []string{quoted(one.name), one.kind, one.labels, one.help})
+		what, more := split(strings.ReplaceAll(one.help, "a reason of docs/reference/errors.md", "a [reason](errors.md)"))
+		rows = append(rows, []string{quoted(one.name), one.kind, one.labels, what})
+		if more != "" {
+			notes += wrap("- "+quoted(one.name)+": "+more, "  ")
+		}
 	}
-	return table([]string{"name", "kind", "labels", "what"}, rows)
+	if notes != "" {
+		notes = "\n" + notes
+	}
+	return table([]string{"name", "kind", "labels", "what"}, rows) + notes
 }
 
 func (m *metrics) left() error {

@@ -21,7 +21,7 @@ func table(header []string, rows [][]string) string {
 
 // split returns the first sentence of a text, without its full stop, and the others.
 func split(text string) (first, rest string) {
-	for _, at := range regexp.MustCompile(`\. +[A-Z-]`).FindAllStringIndex(text, -1) {
+	for _, at := range regexp.MustCompile("[.] +(?:[A-Z`-]|tool is|operation is)").FindAllStringIndex(text, -1) {
 		return text[:at[0]], strings.TrimSpace(text[at[0]+1:])
 	}
 	return strings.TrimSuffix(text, "."), ""
