@@ -73,10 +73,15 @@ func pages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	bounds, err := findLimits(code)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]string{}
 	for path, functions := range map[string]template.FuncMap{
 		"settings.md": {"settings": found.tables, "compose": found.compose},
 		"metrics.md":  {"metrics": metrics.table},
+		"limits.md":   {"limits": bounds.table},
 		"errors.md": {
 			"protocol": func() string { return protocol(reasons) },
 			"doors":    func() string { return doors(reasons) },
@@ -89,7 +94,7 @@ func pages(root string) (map[string]string, error) {
 		}
 		all["docs/reference/"+path] = text
 	}
-	for _, left := range []error{found.left(), metrics.left()} {
+	for _, left := range []error{found.left(), metrics.left(), bounds.left()} {
 		if left != nil {
 			return nil, left
 		}

@@ -111,7 +111,9 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 
 // Bounds on connections, half of which one address may have.
 const (
-	maxConnections     = 20_000
+	//limit:connection HTTP connections of an edge | more are closed; half for one address
+	maxConnections = 20_000
+	//limit:connection gRPC connections of an edge | the same
 	maxGRPCConnections = 1000
 )
 
