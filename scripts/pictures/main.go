@@ -87,7 +87,7 @@ func draw(ctx context.Context, name string, source []byte) error {
 		return err
 	}
 	sum := fmt.Sprintf("<!-- drawn from %s, sha256 %x -->\n", name, sha256.Sum256(source))
-	lines := parse(normalize(dev.usual(text.String())))
+	lines := normalize(parse(dev.usual(text.String())))
 	for suffix, theme := range themes {
 		out := filepath.Join(folder, strings.TrimSuffix(name, ".session")+suffix+".svg")
 		if err := os.WriteFile(out, []byte(render(lines, theme)+sum), 0o644); err != nil {
@@ -141,7 +141,7 @@ func (s *system) terminal(ctx context.Context, command string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "script", "-q", "-c", fmt.Sprintf("stty cols %d rows 40; %s", columns, command), "/dev/null")
 	cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "SHELL=/bin/sh", "TERM=xterm-256color", "NO_COLOR=",
-		"BUSBAR_URL=http://"+s.mcpHost, "BUSBAR_NATS_URL=nats://"+s.natsHost, "BUSBAR_DATA_DIR="+s.data)
+		"BUSBAR_URL=http://"+s.mcpHost, "BUSBAR_NATS=nats://"+s.natsHost, "BUSBAR_DATA_DIR="+s.data)
 	cmd.Stdin = strings.NewReader("") // nobody types
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -112,6 +112,7 @@ func styled(style, codes string) string {
 }
 
 var (
+	instant  = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	clock    = regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`)
 	duration = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs)( *)`)
 	identity = regexp.MustCompile(`\b[A-Z2-7]{8,26}\b`)
@@ -119,24 +120,30 @@ var (
 
 // normalize puts values that are the same in each run in place of times, durations and ids. It
 // keeps their widths, so columns stay aligned.
-func normalize(text string) string {
+func normalize(lines [][]span) [][]span {
 	times, ids := 0, map[string]string{}
-	text = clock.ReplaceAllStringFunc(text, func(string) string {
-		times++
-		return fmt.Sprintf("12:00:%02d", times%60)
-	})
-	text = duration.ReplaceAllStringFunc(text, func(s string) string {
-		return fmt.Sprintf("%-*s", utf8.RuneCountInString(s), "4ms")
-	})
-	return identity.ReplaceAllStringFunc(text, func(id string) string {
-		if !strings.ContainsAny(id, "234567") && len(id) < 12 {
-			return id // a word, in capitals
+	for _, line := range lines {
+		for i, s := range line {
+			text := instant.ReplaceAllString(s.text, "2026-01-01T12:00:00Z")
+			text = clock.ReplaceAllStringFunc(text, func(string) string {
+				times++
+				return fmt.Sprintf("12:00:%02d", times%60)
+			})
+			text = duration.ReplaceAllStringFunc(text, func(s string) string {
+				return fmt.Sprintf("%-*s", utf8.RuneCountInString(s), "4ms")
+			})
+			line[i].text = identity.ReplaceAllStringFunc(text, func(id string) string {
+				if !strings.ContainsAny(id, "234567") && len(id) < 12 {
+					return id // a word in capitals
+				}
+				if ids[id] == "" {
+					ids[id] = fmt.Sprintf("%s%02d", strings.Repeat("ABCDEFGH", 4)[:len(id)-2], 22+len(ids))
+				}
+				return ids[id]
+			})
 		}
-		if ids[id] == "" {
-			ids[id] = fmt.Sprintf("%s%02d", strings.Repeat("ABCDEFGH", 4)[:len(id)-2], 22+len(ids))
-		}
-		return ids[id]
-	})
+	}
+	return lines
 }
 
 // render draws lines as a window with a title bar.
