@@ -120,8 +120,8 @@ $(TOOLS): tools/go.mod tools/go.sum
 	@touch $@
 
 .PHONY: pictures
-pictures: ## Draw docs/pictures/*.d2 as SVG, for light and dark pages
-	@scripts/pictures
+pictures: ## Draw docs/pictures as SVG, for light and dark pages
+	@scripts/pictures/draw
 
 .PHONY: tidy
 tidy: ## Bring all go.mod and go.sum files in step, after adding an import
