@@ -24,7 +24,7 @@ type clientFlags struct {
 	Cert    string        `env:"BUSBAR_CERT" placeholder:"FILE" help:"Certificate to show the edge, in PEM."`
 	Key     string        `env:"BUSBAR_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
-	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is forever (default ${default})."`
+	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Time limit; 0 is forever (default ${default})."`
 }
 
 // Validate implements kong's interface.
