@@ -160,8 +160,8 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	var tried []string
 	full, doubt, lost, most, began := false, false, false, maxAttempts, time.Now()
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, options: o, deadline: deadline, began: began, tried: tried, full: full, lostBefore: lost, last: n == most}
-		frame, err := a.attempt(ctx, req)
+		a := &attempt{caller: c, service: service, options: o, deadline: deadline, began: began, tried: tried, full: full, lostBefore: lost, last: n == most}
+		frame, err := a.run(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)
 			return frame, nil
@@ -202,7 +202,7 @@ func (c *Caller) Check(ctx context.Context, service string) error {
 
 // again reports whether a call that failed may be made once more unasked: it
 // has not begun, and another instance may do better; or it does no harm.
-func (a *answer) again(err *fault.Error, n int) bool {
+func (a *attempt) again(err *fault.Error, n int) bool {
 	if a.refused {
 		return false
 	}
@@ -231,12 +231,12 @@ func Unbegun(f *fault.Error) bool {
 }
 
 // swapping reports whether NATS knew no instance of a service that the registry knows.
-func (a *answer) swapping(err *fault.Error) bool {
+func (a *attempt) swapping(err *fault.Error) bool {
 	return errors.Is(err, ErrNoInstance) && a.options.Only == nil && a.caller.conn.members.known(a.service)
 }
 
 // pause is how long the next attempt waits.
-func (a *answer) pause(err *fault.Error) time.Duration {
+func (a *attempt) pause(err *fault.Error) time.Duration {
 	if err.Reason == fault.Unavailable || a.strayed && errors.Is(err, ErrNoInstance) {
 		return reconnectPause
 	}
@@ -257,7 +257,7 @@ func pause(ctx context.Context, deadline time.Time, d time.Duration) bool {
 }
 
 // attempt makes the call at one instance.
-func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
+func (a *attempt) run(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
 	c, s := a.caller, a.options.Stream
 	c.conn.Settle(ctx) // before the time that is left is said, which counts from when it comes
 	left := max(1, time.Until(a.deadline)-HopShave)
@@ -297,7 +297,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 
 // give ends an attempt that failed: nobody waits for its instance any more. One that was
 // only silent, and may have begun, keeps the answer for whoever calls with the same key.
-func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
+func (a *attempt) give(ctx context.Context, f *fault.Error) *fault.Error {
 	switch {
 	case a.left(ctx):
 		a.leave(ctx)

@@ -102,7 +102,7 @@ func FirstID(id string) string {
 // begin notes that an attempt of a call is about to run.
 func (k *keptCalls) begin(id string, of shareName) {
 	if of.tenant != "" {
-		of.payer = ""
+		of.account = ""
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -316,7 +316,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	if err != nil || state != CallEnded {
 		return state, nil, err
 	}
-	a := &answer{caller: c, service: service, id: call, from: instance}
+	a := &attempt{caller: c, service: service, id: call, from: instance}
 	frame, failed := a.checked(frame)
 	if failed != nil {
 		return CallEnded, nil, failed
@@ -343,7 +343,7 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	if err := c.conn.nc.PublishRequest(subject.To(service, instance, method), reply, data); err != nil {
 		return CallUnknown, nil, nil
 	}
-	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}
+	a := &attempt{caller: c, service: service, deadline: deadline, id: id, reply: reply}
 	said, failed := a.wait(ctx, x, MaxSilence)
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):

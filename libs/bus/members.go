@@ -165,9 +165,9 @@ func (m *members) version(service, instance string) string {
 	return ""
 }
 
-// takeOf is take for a call that only some instances understand. One that hangs
+// takeFrom is take for a call that only some instances understand. One that hangs
 // is called if there is no other; nil means no instance.
-func (m *members) takeOf(service string, from origin, only, tried []string) *member {
+func (m *members) takeFrom(service string, from origin, only, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member

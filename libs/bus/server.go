@@ -80,7 +80,7 @@ type Server struct {
 	// service must not have that one's slot.
 	slots [maxDepths]*slots
 	// room is that of large results, of each depth as well; sizes say which are.
-	room    [maxDepths]*slots
+	budgets [maxDepths]*slots
 	sizes   sizes
 	workers *workers
 	queued  atomic.Int64
@@ -137,7 +137,7 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 		begun:   keptCalls{life: recentLife, maxBytes: maxRecentBytes, maxCalls: maxRecentCalls, whole: true},
 	}
 	for i := range s.slots {
-		s.slots[i], s.room[i] = newSlots(cfg.Concurrency), newSlots(resultRoom)
+		s.slots[i], s.budgets[i] = newSlots(cfg.Concurrency), newSlots(resultBudget)
 	}
 	if cfg.Service != Gateway {
 		s.seals = conn.sealer(cfg.Service)
@@ -316,13 +316,13 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	defer tracing.End(span, nil)
 
 	depth := min(req.GetShare().GetDepth(), maxDepths-1)
-	slots, room := s.slots[depth], s.room[depth]
+	slots, budget := s.slots[depth], s.budgets[depth]
 	who := shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())}
 	// Room first: what waits for it has no slot that a small call could have.
 	large := s.sizes.weight(req)
 	if large > 0 {
-		if held := room.take(ctx, who, large); held != nil {
-			defer room.release(held, large)
+		if held := budget.take(ctx, who, large); held != nil {
+			defer budget.release(held, large)
 		} else if ctx.Err() == nil {
 			f := s.noRoom()
 			ended(ctx, nil, f)
@@ -375,8 +375,8 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	size := resultSize(body)
 	s.sizes.note(req, size)
 	if more := mebibytes(size) - large; more > 0 {
-		held := room.add(who, more)
-		defer room.release(held, more)
+		held := budget.add(who, more)
+		defer budget.release(held, more)
 	}
 	out.end(body)
 }

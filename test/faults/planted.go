@@ -57,7 +57,7 @@ var bugs = []planted{
 	{name: "a repeated call has another one's answer", program: busbarProgram, calls: history.Keyed, seen: []oracle.Name{oracle.Answer},
 		edits: []edit{{gatewayDir + "replay.go", "Json: r.Result, Meta", "Json: []byte(`{\"content\":[]}`), Meta"}}},
 	{name: "a permit that was given is forgotten", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed, oracle.Doubled},
-		edits: []edit{{busDir + "permit.go", "a.permitted = a.words > 0", "a.permitted = false"}}},
+		edits: []edit{{busDir + "permit.go", "a.permitted = a.permitsSent > 0", "a.permitted = false"}}},
 	{name: "what may have run is made again", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Doubled},
 		edits: []edit{{busDir + "call.go", "return !a.stalled && (unrun || a.options.Harmless)", "return true"}}},
 	{name: "executed is no, whatever ran", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed},

@@ -14,9 +14,9 @@ import (
 // needs. A result that is larger than that counts at once, and others wait for it.
 
 const (
-	// resultRoom is how many MiB large results of calls of one depth take up at an instance,
+	// resultBudget is how many MiB large results of calls of one depth take up at an instance,
 	// from before they are made until NATS has them.
-	resultRoom = 64
+	resultBudget = 64
 	// maxSizes is how many tools, prompts and resources with large results an instance
 	// remembers.
 	maxSizes = 1024
