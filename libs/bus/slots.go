@@ -26,9 +26,8 @@ type slots struct {
 	turn []*share
 }
 
-// shareName is who a call counts for: a caller of a tenant. A caller without one
-// is its own tenant. The empty payer is of those that nobody named, which are not
-// bounded.
+// shareName is the account that a call counts for: a caller of a tenant. A caller without a tenant
+// is its own tenant. Calls with an empty account are not limited.
 type shareName struct{ tenant, account string }
 
 // share is what one caller has.
@@ -136,8 +135,8 @@ func (s *slots) share(name shareName) *share {
 	return sh
 }
 
-// room reports whether a call may wait. Where all queueSlots are taken, the newest of
-// the tenant with the most gives way to one of a tenant that has less.
+// mayWait reports whether a call may wait. If the queue is full, the newest call of the tenant with
+// the most waiting calls gives way to a call of a tenant with fewer.
 func (s *slots) mayWait(ctx context.Context, sh *share) bool {
 	if first := sh.queue.Front(); first != nil {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Since(first.Value.(*waiter).since) {
@@ -192,7 +191,7 @@ func (s *slots) run(sh *share, weight int) {
 	sh.of.running += weight
 }
 
-// may reports whether a share may have weight more slots now.
+// mayRun reports whether a share may have weight more slots now.
 func (s *slots) mayRun(sh *share, weight int) bool {
 	free := s.size - s.running - weight
 	return free >= s.spare || free >= 0 && (2*(sh.of.running+weight-1) < s.size || sh.name.account == "") || s.running == 0
