@@ -26,8 +26,8 @@ var runs = map[string][]string{
 // edit replaces a text that is in a file once.
 type edit struct{ file, old, new string }
 
-// planted is a bug of the product: programs are built with it, of sources that are not
-// those of the checkout, and the harness has to see it.
+// planted is a bug of the product: programs are built with it, from changed copies of the sources,
+// and the harness has to see it.
 type planted struct {
 	name    string
 	program string
@@ -35,7 +35,7 @@ type planted struct {
 	calls   history.Kind
 	// beside is the world in which it shows, at one edge, which has all calls then.
 	beside []variant
-	// kills has the instances of the ledger killed meanwhile.
+	// kills is set to kill the instances of the ledger meanwhile.
 	kills bool
 	// seen are oracles of which one has to find it.
 	seen []oracle.Name

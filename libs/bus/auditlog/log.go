@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// What one message holds, unless one event alone is larger.
+	// The size of one message, unless one event alone is larger.
 	groupEvents = 128
 	groupBytes  = 128 << 10
 	// againTime is how long a message waits for its acknowledgement before it is sent again:
@@ -49,7 +49,7 @@ type Log struct {
 	subject string
 	room    *room
 
-	// again and took, how long the last acknowledgement did, are of who sends.
+	// again and took (time of the last acknowledgement) belong to the sending goroutine.
 	again *time.Timer
 	took  time.Duration
 
@@ -223,7 +223,7 @@ func (l *Log) stored(data []byte, began time.Time) {
 	l.room.sent(len(data) + len(l.subject) + storedWith)
 }
 
-// message is an AuditEvent if the group is of one, else an AuditGroup.
+// message is an AuditEvent for a group of one, otherwise an AuditGroup.
 func (g *group) message() []byte {
 	if len(g.events) == 1 {
 		return g.events[0]
