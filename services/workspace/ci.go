@@ -21,15 +21,21 @@ import (
 
 // CI says how the commands of workspaces run. In each field, zero means the default.
 type CI struct {
-	Isolation string        `name:"ci-isolation" env:"BUSBAR_CI_ISOLATION" default:"auto" placeholder:"WAY" help:"How commands are isolated: bubblewrap, namespaces, or auto, the first of these that works. commands-may-do-all-this-service-may isolates nothing (default ${default})."`
-	ReadOnly  []string      `name:"ci-read-only" env:"BUSBAR_CI_READ_ONLY" placeholder:"DIR" help:"Directories that commands may read besides the workspace and the system's programs, such as toolchains and module caches (default: none)."`
-	Environ   []string      `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Environment variables of commands besides PATH, HOME, TMPDIR and LANG; NAME alone passes on this process's value (default: none)."`
-	Time      time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Time limit of a command (default ${default})."`
-	CPU       time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Processor time limit of each process of a command (default ${default})."`
-	Memory    int64         `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Memory limit of a command, including its files in /tmp (default ${default})."`
-	Disk      int64         `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Limit in bytes for each file, for /tmp, and for the growth of the workspace's disk while a command runs (default ${default})."`
-	Processes int           `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Limit of processes and threads of a command (default ${default})."`
-	Runs      int           `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Limit of concurrent commands; one principal may use half of them (default ${default})."`
+	Isolation string   `name:"ci-isolation" env:"BUSBAR_CI_ISOLATION" default:"auto" placeholder:"WAY" help:"How commands are isolated: bubblewrap, namespaces or auto (default ${default}). With auto, the first of them that works. commands-may-do-all-this-service-may isolates nothing."`
+	ReadOnly  []string `name:"ci-read-only" env:"BUSBAR_CI_READ_ONLY" placeholder:"DIR" help:"More directories that commands may read, such as toolchains and module caches (default: none). They can always read the workspace and the system's programs."`
+	Environ   []string `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Variables of commands besides PATH, HOME, TMPDIR and LANG (default: none). NAME alone passes on this process's value."`
+	//limit:workspace a command | it is stopped
+	Time time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Time limit of a command (default ${default})."`
+	//limit:workspace processor time of each of its processes | the process is stopped
+	CPU time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Processor time limit of each process of a command (default ${default})."`
+	//limit:workspace.bytes its memory, with `/tmp` | it is stopped
+	Memory int64 `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Memory limit of a command, including its files in /tmp (default ${default})."`
+	//limit:workspace.bytes a file it writes, its `/tmp`, and growth of the disk, each | it is stopped
+	Disk int64 `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Limit in bytes of what a command writes (default ${default}). It holds for each file, for /tmp, and for the growth of the workspace's disk."`
+	//limit:workspace its processes and threads | no more start
+	Processes int `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Limit of processes and threads of a command (default ${default})."`
+	//limit:workspace concurrent commands; half of them for one principal | `overloaded`
+	Runs int `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Limit of concurrent commands (default ${default}). One principal may use half of them."`
 }
 
 // complete sets the defaults and checks the values.

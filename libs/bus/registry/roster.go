@@ -13,14 +13,20 @@ import (
 
 // MaxInstances is how many instances of one service an edge keeps. A known instance keeps its slot for as
 // long as it announces itself, even if others announce themselves, too.
+//
+//limit:service instances of one service that an edge knows | new ones are ignored and counted
 const MaxInstances = 1000
 
 // MaxServices is how many services an edge keeps. A known service keeps its slot for as long as one of its
 // instances announces itself.
+//
+//limit:service services that an edge knows | new ones are ignored and counted
 const MaxServices = 1000
 
 // MaxAnnouncement is the largest announcement, in bytes. The bucket does not store a larger one, and an
 // edge ignores it.
+//
+//limit:service.bytes an announcement | it is ignored
 const MaxAnnouncement = 4 << 10
 
 // floodOver is how long a service must stay within MaxInstances until its flood counts as over.

@@ -12,11 +12,15 @@ import (
 
 const (
 	// maxTail is how many bytes of the end of a command's output are kept.
+	//limit:workspace the last of its output, which is kept | the rest is dropped
 	maxTail = 48 << 10
 	// keptOfOne and kept are how many finished runs are kept, of one account and of all.
+	//limit:workspace kept runs of a principal | the oldest are removed
 	keptOfOne = 10
-	kept      = 100
-	keptTime  = 24 * time.Hour
+	//limit:workspace kept runs | the oldest are removed
+	kept = 100
+	//limit:workspace time that a run is kept
+	keptTime = 24 * time.Hour
 )
 
 // Account identifies the owner of a run, whose share it uses.
