@@ -384,7 +384,8 @@ func cell(text string) string {
 func typeOf(root, schema ordered) string {
 	kind := schema.get("type")
 	if strings.HasPrefix(kind, "[") {
-		kind = strings.Join(schema.list("type"), " or ")
+		kinds := slices.DeleteFunc(schema.list("type"), func(kind string) bool { return kind == "null" })
+		kind = strings.Join(kinds, " or ")
 	}
 	if values := schema.list("enum"); len(values) > 0 {
 		kind = "`" + strings.Join(values, "`, `") + "`"
