@@ -97,6 +97,7 @@ type Server struct {
 	// counts them by it.
 	took      atomic.Int64
 	durations histogram
+	tools     toolCounts
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.

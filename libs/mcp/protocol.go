@@ -142,6 +142,9 @@ const (
 	// parameter and retryAfterMs. If an edge refused the arguments, executed is
 	// "no".
 	MetaFailure = "io.github.busbar-mcp/failure"
+	// MetaReplayed is Busbar's own, in a result since 2026-07-28: true if the result is the
+	// answer to an earlier call with the same idempotency key.
+	MetaReplayed = "io.github.busbar-mcp/replayed"
 )
 
 // JSON-RPC and MCP error codes.

@@ -170,7 +170,7 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 	if l != nil {
 		ready += " metrics=" + l.URL()
 	}
-	lifecycle.Say(out, slog.LevelInfo, ready)
+	lifecycle.Print(out, slog.LevelInfo, ready)
 	return r.Serve(ctx)
 }
 

@@ -292,7 +292,7 @@ type member struct {
 	raw  json.RawMessage
 }
 
-// UnmarshalJSON implements json.Unmarshaler. What is not an object has no members.
+// UnmarshalJSON implements json.Unmarshaler. Other values than objects have no members.
 func (o *ordered) UnmarshalJSON(b []byte) error {
 	*o = nil
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -351,7 +351,7 @@ func deref(root, schema ordered) ordered {
 // maxNesting is how deep the table of parameters looks into objects.
 const maxNesting = 3
 
-// parameters adds a row for each property of an object, and for those of objects in it.
+// parameters adds a row for each property of an object and of the objects in it.
 func parameters(root, schema ordered, prefix string, rows *[][]string) {
 	required := schema.list("required")
 	for _, m := range schema.object("properties") {

@@ -90,7 +90,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	for _, warning := range e.Warnings() {
 		slog.Warn(warning)
 	}
-	lifecycle.Say(out, slog.LevelInfo, fmt.Sprintf("busbar edge is ready: %s nats=%s", l, conn.URL()))
+	lifecycle.Print(out, slog.LevelInfo, fmt.Sprintf("busbar edge is ready: %s nats=%s", l, conn.URL()))
 	return e.ServeAll(ctx, l)
 }
 

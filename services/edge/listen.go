@@ -102,7 +102,7 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 	case isLoopback(l):
 		return nil
 	case !authenticated:
-		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, or listen on 127.0.0.1; behind a proxy see docs/guides/tls.md", where)
+		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, or listen on 127.0.0.1; behind a proxy see docs/guides/secure-the-bus.md", where)
 	case f.TLSCert == "" && !f.TLSByProxy:
 		return fmt.Errorf("%s is a public address, and nothing would be encrypted there: give --tls-cert and --tls-key, or --tls-by-proxy if a proxy in front encrypts", where)
 	}

@@ -69,7 +69,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"))}
 	s.OnStop(kept.Close)
 	s.Check("database", kept.Away)
-	s.Show(kept.Figures()...)
+	s.AddMetrics(kept.Figures()...)
 	s.Refresh(env.Reread, s.refresh)
 	s.ListPrompts(s.page, s.find)
 	id, err := kept.StoreID(ctx)

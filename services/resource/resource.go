@@ -78,7 +78,7 @@ func (r *resources) open(ctx context.Context, env Env) error {
 	}
 	r.OnStop(kept.Close)
 	r.Check("database", kept.Away)
-	r.Show(kept.Figures()...)
+	r.AddMetrics(kept.Figures()...)
 	r.store = kept
 	id, err := kept.StoreID(ctx)
 	if err != nil {

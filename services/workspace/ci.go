@@ -256,7 +256,7 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 	if err != nil {
 		return out, err
 	}
-	run, err := r.runs.Begin(call.ID(), payer(call), at.Name, commands[i])
+	run, err := r.runs.Begin(call.ID(), account(call), at.Name, commands[i])
 	if err != nil {
 		return out, err
 	}
@@ -280,8 +280,8 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 // inside is the directory in which commands see their root.
 const inside = "/workspace/"
 
-func payer(call *service.Call) ci.Payer {
-	return ci.Payer{Tenant: call.Tenant(), Principal: call.Principal()}
+func account(call *service.Call) ci.Account {
+	return ci.Account{Tenant: call.Tenant(), Principal: call.Principal()}
 }
 
 // told is the interval of progress notifications.
@@ -392,7 +392,7 @@ type ResultIn struct {
 }
 
 func (r *runner) result(_ context.Context, call *service.Call, _ *root.View, in ResultIn) (RunOut, error) {
-	run, result, err := r.runs.Find(in.ID, payer(call))
+	run, result, err := r.runs.Find(in.ID, account(call))
 	if err != nil {
 		return RunOut{}, err
 	}

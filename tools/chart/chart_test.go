@@ -122,7 +122,7 @@ func selects(t *testing.T, s *meta.LabelSelector) labels.Selector {
 	return selector
 }
 
-// external are the Secrets and ConfigMaps that somebody else makes; docs/guides/kubernetes.md names
+// external are the Secrets and ConfigMaps that somebody else makes; docs/guides/deploy.md names
 // each.
 func external(w workload) []string {
 	return []string{"busbar-bus-" + w.component, "busbar-bus-metrics", "postgres-app", "postgres-ca", "busbar-audit", "busbar-access", "busbar-github", "busbar-model", "edge-tls"}

@@ -187,9 +187,9 @@ func (a *Announcer) taken(err error) {
 	}
 }
 
-// Unkept returns why the registry has accepted nothing from the instance for longer than BeatTTL, so that
+// RefusedSince returns why the registry has accepted nothing from the instance for longer than BeatTTL, so that
 // edges no longer see it; nil while they do.
-func (a *Announcer) Unkept() error {
+func (a *Announcer) RefusedSince() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.kept) <= BeatTTL {

@@ -136,7 +136,7 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if logins != nil {
 		ready += " oauth=" + logins.Issuer()
 	}
-	lifecycle.Say(out, slog.LevelInfo, ready)
+	lifecycle.Print(out, slog.LevelInfo, ready)
 	// The edge first: its calls in flight need the services.
 	err = serveBoth(ctx, e, l, logins)
 	return errors.Join(err, fleet.stop(ctx))

@@ -73,7 +73,7 @@ func (p Place) In(rel string) Place {
 // client declares; they narrow the view. A client that declares none sees everything. Close the view after
 // use.
 func (rs *Roots) View(tenant string, client []string) (*View, error) {
-	v := &View{roots: rs.Of(tenant)}
+	v := &View{roots: rs.ForTenant(tenant)}
 	switch {
 	case len(rs.all) == 0:
 		return nil, service.Errorf("no workspace root is configured; %s", Hint)
