@@ -61,15 +61,15 @@ func TestEvidenceNamesFilesThatExist(t *testing.T) {
 	if err != nil || len(pages) < 4 {
 		t.Fatal(pages, err)
 	}
-	path := regexp.MustCompile(`\b(?:libs|services|test|scripts|deploy|proto|examples|docs)/[\w./-]*\w`)
+	path := regexp.MustCompile(`(?:^|[^\w./-])((?:libs|services|test|scripts|deploy|proto|examples|docs)/[\w./-]*\w)`)
 	for _, name := range pages {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range path.FindAllString(string(page), -1) {
-			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
-				t.Errorf("%s names %s, which is not there", filepath.Base(name), file)
+		for _, file := range path.FindAllStringSubmatch(string(page), -1) {
+			if _, err := os.Stat(filepath.Join(root, file[1])); err != nil {
+				t.Errorf("%s names %s, which is not there", filepath.Base(name), file[1])
 			}
 		}
 	}
