@@ -153,5 +153,5 @@ func (s *system) terminal(ctx context.Context, command string) (string, error) {
 
 // usual puts the addresses and the directory that a user sees in place of those of this run.
 func (s *system) usual(text string) string {
-	return strings.NewReplacer(s.mcpHost, "127.0.0.1:8000", s.natsHost, "127.0.0.1:4222", s.data, "~/.local/share/busbar").Replace(text)
+	return strings.NewReplacer(s.mcpHost, "127.0.0.1:8000", s.natsHost, "127.0.0.1:4222", s.data, "~/.local/state/busbar/dev").Replace(text)
 }
