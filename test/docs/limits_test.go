@@ -49,7 +49,7 @@ var limitRows = []struct {
 	{"an audit event", "services/edge/audit", []string{"maxArguments", "maxName"}, true},
 	{"a call that is held for a person", "services/edge/gateway", []string{"maxHeldArguments", "maxShown"}, true},
 	{"a URI that a client names", "services/edge/catalogue", []string{"MaxURI"}, true},
-	{"tasks of one payer through an edge", "services/edge/gateway", []string{"maxTasksOfPayer"}, false},
+	{"tasks of one payer through an edge", "services/edge/gateway", []string{"maxTasksOfAccount"}, false},
 	{"tasks of one payer through an edge", "services/edge/gateway", []string{"maxTaskBytes"}, true},
 	{"answers that one payer may come back for", "libs/bus/edges", []string{"StreamTTL"}, false},
 	{"idempotency keys of one payer", "libs/bus/storage", []string{"OutcomeTTL"}, false},

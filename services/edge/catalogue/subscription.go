@@ -15,7 +15,7 @@ func concerns(u bus.Updated, tenant string) bool { return u.Tenant == "" || u.Te
 type Audience interface {
 	Tenant() string
 	// Sight is what they may know of; nil for everything.
-	Sight() Sight
+	View() View
 }
 
 // Subscription hears of changes. Those that come faster than they are taken

@@ -16,7 +16,7 @@ type Limiter interface {
 }
 
 // limit bounds the calls in flight, and the bytes they have brought, for all and
-// for each payer.
+// for each account.
 func limit(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -25,7 +25,7 @@ func limit(cfg *Config) link {
 				return nil, err
 			}
 			defer release()
-			unload, err := cfg.Budget.Carry(r.Payer, len(r.Arguments)+len(r.InputResponses)+len(r.RequestState))
+			unload, err := cfg.Budget.Carry(r.Account, len(r.Arguments)+len(r.InputResponses)+len(r.RequestState))
 			if err != nil {
 				return nil, err
 			}
@@ -37,13 +37,13 @@ func limit(cfg *Config) link {
 
 // Hold opens an account for the results of a request that a client makes. Doors
 // release it when the answer is written, or nobody waits for it.
-func (g *Gateway) Hold(ctx context.Context) (_ context.Context, release func()) {
+func (g *Gateway) Track(ctx context.Context) (_ context.Context, release func()) {
 	return g.cfg.Budget.Open(ctx, g.cfg.Budget.MaxRequest())
 }
 
 // HoldAny is Hold for requests that are answered bit by bit, however much that is
 // in all; each bit is a budget.Part.
-func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func()) {
+func (g *Gateway) TrackAny(ctx context.Context) (_ context.Context, release func()) {
 	return g.cfg.Budget.Open(ctx, 0)
 }
 
@@ -90,7 +90,7 @@ func (l *InFlight) Now() int64 {
 func (l *InFlight) Acquire(_ context.Context, v View) (func(), error) {
 	name := v.Principal.Tenant
 	if name == "" {
-		name = v.Payer
+		name = v.Account
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
