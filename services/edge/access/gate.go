@@ -123,7 +123,7 @@ func about(v *gateway.View) (Target, subject) {
 	return Target{}, nothing
 }
 
-// Sight implements gateway.Access.
+// View implements gateway.Access.
 func (l *Live) View(who gateway.Principal) catalogue.View { return l.Now().View(who) }
 
 // Approval implements gateway.Access.

@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Sight is what lists show to a principal: what its roles allow, whatever conditions
+// View is what lists show to a principal: what its roles allow, whatever conditions
 // say of single calls. Nil shows everything.
 func (p *Policy) View(who gateway.Principal) catalogue.View {
 	roles := p.rolesOf(&who, nil)

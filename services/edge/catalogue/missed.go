@@ -31,7 +31,7 @@ func (l *Live) hearMissed() {
 			}
 		case !all:
 			l.log.Warn("the bus was away for so long that not all updates of resources are kept; subscribers are told that the lists have changed")
-			l.SightsChanged()
+			l.ViewsChanged()
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Sight is what of the catalogue somebody may know of.
+// View is what of the catalogue somebody may know of.
 type View interface {
 	// Key is the same for all that see the same, and for nobody else.
 	Key() string

@@ -14,7 +14,7 @@ type Access interface {
 	// answers as if there were no such thing, and a *fault.Error with reason
 	// Forbidden says that it is not theirs.
 	Authorize(ctx context.Context, v View) error
-	// Sight is what lists, searches and notifications show to a principal; nil for
+	// View is what lists, searches and notifications show to a principal; nil for
 	// everything.
 	View(p Principal) catalogue.View
 	// Approval decides whether somebody has to agree to a principal's call of a tool,
@@ -56,7 +56,7 @@ type Open struct{}
 // Authorize implements Access.
 func (Open) Authorize(context.Context, View) error { return nil }
 
-// Sight implements Access.
+// View implements Access.
 func (Open) View(Principal) catalogue.View { return nil }
 
 // Approval implements Access.

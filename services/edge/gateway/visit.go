@@ -159,7 +159,7 @@ func (s *Lease) as(p Principal) Credentials {
 // Tenant is that of who is behind the stream.
 func (s *Lease) Tenant() string { return s.Who().Tenant }
 
-// Sight is what who is behind the stream may know of; nil for everything.
+// View is what the holder of the lease may see of the catalogue; nil means everything.
 func (s *Lease) View() catalogue.View { return s.g.cfg.view(s.Who(), &s.credentials) }
 
 // Sees is what the services offer now to who is behind the stream.
