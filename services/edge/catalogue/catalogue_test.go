@@ -155,7 +155,7 @@ func TestLegacyTools(t *testing.T) {
 type tenant string
 
 func (t tenant) Tenant() string      { return string(t) }
-func (tenant) Sight() catalogue.View { return nil }
+func (tenant) View() catalogue.View { return nil }
 
 // told waits until all who have subscribed are told of what there is now: they are told
 // after it is there, and before anybody else subscribes.
