@@ -19,10 +19,10 @@ func Through(set *toolset.Set, view View) View {
 	return t
 }
 
-// Key implements Sight.
+// Key implements View.
 func (t *through) Key() string { return t.key }
 
-// Sees implements Sight, for the names that services give.
+// Sees implements View, for the names that services give.
 func (t *through) Sees(kind Kind, name, service string) bool {
 	has := t.set.HasResource
 	switch kind {

@@ -62,7 +62,7 @@ func readQuestions(requests []byte) (map[string]Question, error) {
 			return nil, fault.New(fault.MissingCapability, "the tool asks for %s, which this door cannot pass on; call it from a client over MCP that can", fault.Clip(q.Method))
 		}
 		if _, err := schema.Compile(q.Params.Schema); err != nil {
-			return nil, fault.New(fault.Internal, "the tool asks with a form that is no JSON Schema, and no answer can be checked by; tell who runs its service").Because(err).Ran(fault.No)
+			return nil, fault.New(fault.Internal, "the tool's form is not a valid JSON Schema; report this to the operator of the service").Because(err).Ran(fault.No)
 		}
 		forms[key] = Question{Message: q.Params.Message, Schema: q.Params.Schema}
 	}

@@ -240,7 +240,7 @@ func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 		return refused
 	}
 	if d.Depth > maxDepth {
-		return fault.New(fault.Forbidden, "tools that call tools are %d deep here, and at most %d are let", d.Depth, maxDepth)
+		return fault.New(fault.Forbidden, "tool calls are nested %d deep; at most %d are allowed", d.Depth, maxDepth)
 	}
 	r.Principal = principalOf(d.Identity)
 	r.Account, r.Parent, r.depth, r.origin = d.Payer, d.Call, d.Depth, d.Door
