@@ -154,7 +154,7 @@ func TestLegacyTools(t *testing.T) {
 // tenant is an audience that sees everything of it.
 type tenant string
 
-func (t tenant) Tenant() string      { return string(t) }
+func (t tenant) Tenant() string     { return string(t) }
 func (tenant) View() catalogue.View { return nil }
 
 // told waits until all who have subscribed are told of what there is now: they are told
