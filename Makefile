@@ -13,6 +13,8 @@ FUZZTIME ?= 30s
 DURATION ?= 1h
 FAULTS ?= h1 h2 h3 h4 network rolling releases disks twice clock h7 h10
 TESTFLAGS ?=
+TAG ?=
+PUBLISH ?=
 
 # Each becomes bin/<last part of its path>.
 PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
@@ -107,8 +109,9 @@ lint-proto: $(TOOLS)
 	diff -r "$$dir/gen/busbar" gen/busbar || { echo "run make gen"; exit 1; }
 
 .PHONY: gen
-gen: $(TOOLS) ## Generate the Go code of proto/
+gen: $(TOOLS) ## Generate the Go code of proto/, and the pages of docs/reference that follow from the code
 	@$(BUF) generate
+	@go run ./scripts/reference
 
 $(TOOLS): tools/go.mod tools/go.sum
 	@echo "building tools; the first time takes minutes"
@@ -117,8 +120,8 @@ $(TOOLS): tools/go.mod tools/go.sum
 	@touch $@
 
 .PHONY: pictures
-pictures: ## Draw docs/pictures/*.d2 as SVG, for light and dark pages
-	@scripts/pictures
+pictures: ## Draw docs/pictures as SVG, for light and dark pages
+	@scripts/pictures/draw
 
 .PHONY: tidy
 tidy: ## Bring all go.mod and go.sum files in step, after adding an import
@@ -132,8 +135,8 @@ clean: ## Remove everything that was built, tools included
 ##@ Release
 
 .PHONY: release
-release: ## Build archives, packages and checksums of this commit into .tmp/release (ARGS="-only linux/amd64")
-	@go run scripts/release/*.go $(ARGS)
+release: ## Build a release into .tmp/release; TAG=v1.2.3 tags it in a clone, PUBLISH=1 pushes it (ARGS="-only linux/amd64")
+	@go run ./scripts/release $(if $(TAG),-tag $(TAG)) $(if $(filter 1,$(PUBLISH)),-publish) $(ARGS)
 
 .PHONY: site
 site: ## Build a site of the documents, with search, into .tmp/site

@@ -2,7 +2,7 @@
 // one another by that version and replace nothing.
 //
 //	go run scripts/modules/main.go proxy v1.2.3 DIR   # a module proxy of them (GOPROXY=file://DIR)
-//	go run scripts/modules/main.go stamp v1.2.3       # change the go.mod files of this tree
+//	go run scripts/modules/main.go stamp v1.2.3       # change the go.mod files and go.work of this tree
 //	go run scripts/modules/main.go tags v1.2.3        # print the tags of the stamped commit
 //
 // Nothing is published by it. See docs/guides/release.md.
@@ -64,6 +64,13 @@ func run(args []string) error {
 	case args[0] == "stamp" && len(args) == 2:
 		for _, dir := range dirs {
 			if err := edit(filepath.Join(dir, "go.mod"), version); err != nil {
+				return err
+			}
+			// The commit must build before its tags are published. A go.work counts for this tree only.
+			if dir == "." {
+				continue
+			}
+			if _, err := command("go", "work", "edit", "-replace="+path.Join(root, dir)+"@"+version+"=./"+dir); err != nil {
 				return err
 			}
 		}

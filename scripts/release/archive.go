@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -65,6 +66,25 @@ func (r *release) tarred(entries []entry) ([]byte, error) {
 	}
 	err = errors.Join(archive.Close(), zipped.Close())
 	return out.Bytes(), err
+}
+
+// chart is the Helm chart as an archive, which helm installs by its URL.
+func (r *release) chart() error {
+	var entries []entry
+	err := fs.WalkDir(os.DirFS("deploy/helm"), program, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			entries = append(entries, entry{name: name, from: path.Join("deploy/helm", name), mode: 0o644})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b, err := r.tarred(entries)
+	if err != nil {
+		return err
+	}
+	return r.write(program+"-chart_"+r.version+".tgz", b)
 }
 
 // zipped is a .zip of entries.

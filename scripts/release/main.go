@@ -1,6 +1,7 @@
-// Command release builds what is given out of a version: for each system an archive and
-// a bill of materials, a Debian package, a Homebrew formula, checksums and a statement
-// of where all of it comes from. It publishes nothing. See docs/guides/release.md.
+// Command release builds the files of a version: for each system an archive and a bill of materials,
+// a Debian package, the Helm chart, a Homebrew formula, checksums and a statement of provenance. With
+// -tag it makes the tags of all modules first, in a clone; with -publish it pushes them, the images
+// and the files. Start reading at run; docs/guides/release.md is for people who release.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,63 +50,104 @@ type release struct {
 	completions []entry
 }
 
+// notesFile is the file with the release's section of the changelog; it is no download.
+const notesFile = "notes.md"
+
+// options are the flags of the command.
+type options struct {
+	out, tag   string
+	only, skip []string
+	publish    bool
+}
+
 func main() {
-	out := flag.String("out", ".tmp/release", "directory to write to; what is in it is removed")
+	var o options
+	flag.StringVar(&o.out, "out", ".tmp/release", "directory to write to; its contents are removed first")
 	only := flag.String("only", strings.Join(systems, ","), "systems to build for")
-	tag := flag.String("tag", "", "make this tag, such as v1.2.3, first: of a clean tree, and not pushed")
+	flag.StringVar(&o.tag, "tag", "", "release this version, such as v1.2.3, from a clone that gets its tags; nothing is pushed")
+	flag.BoolVar(&o.publish, "publish", false, "with -tag: push main, the tags and the images, and create a draft on GitHub")
+	skip := flag.String("skip", "", "steps to leave out: images, draft")
 	signed := flag.String("sign", "", "sign this file with the key that $"+keyVariable+" names, and build nothing")
 	flag.Parse()
-	do := func() error { return run(*out, strings.Split(*only, ","), *tag) }
+	o.only, o.skip = strings.Split(*only, ","), strings.Split(*skip, ",")
+	err := error(nil)
 	if *signed != "" {
-		do = func() error { return sign(*signed) }
+		err = sign(*signed)
+	} else {
+		err = run(o)
 	}
-	if err := do(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, only []string, tag string) error {
-	for _, s := range only {
+func run(o options) (err error) {
+	for _, s := range o.only {
 		if !slices.Contains(systems, s) {
 			return fmt.Errorf("-only %s: it is one of %s", s, strings.Join(systems, ", "))
 		}
 	}
-	if tag != "" {
-		if err := makeTag(tag); err != nil {
+	if o.publish && o.tag == "" {
+		return errors.New("-publish needs -tag")
+	}
+	r := &release{files: map[string]string{}}
+	if r.dir, err = filepath.Abs(o.out); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(r.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return err
+	}
+	if o.publish {
+		if err := publisher(o.skip); err != nil {
 			return err
 		}
 	}
-	r := &release{dir: out, files: map[string]string{}}
+	var t *tree
+	if o.tag != "" {
+		if t, err = clone(o.tag); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.remove()) }()
+	}
 	if err := r.identify(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(out); err != nil {
+	if err := r.make(o.only); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
+	switch {
+	case o.publish:
+		return t.publish(r, o.skip)
+	case t == nil || slices.Contains(o.skip, "images"):
+		return nil
 	}
-	if err := r.complete(); err != nil {
-		return err
+	if _, err := exec.LookPath("docker"); err != nil {
+		fmt.Fprintln(os.Stderr, "release: no images, because there is no docker")
+		return nil
 	}
+	return r.images(false)
+}
+
+// make builds the files and their checksums.
+func (r *release) make(only []string) error {
 	for i, s := range only {
 		fmt.Fprintf(os.Stderr, "release: %s (%d of %d)\n", s, i+1, len(only))
 		if err := r.build(s); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
 	}
-	if err := r.formula(); err != nil {
-		return err
-	}
-	if err := r.provenance(); err != nil {
+	if err := steps(r.chart, r.formula, r.provenance); err != nil {
 		return err
 	}
 	var sums strings.Builder
 	for _, name := range r.names() {
 		fmt.Fprintf(&sums, "%s  %s\n", r.files[name], name)
 	}
-	list := filepath.Join(out, "checksums.txt")
+	list := filepath.Join(r.dir, "checksums.txt")
 	if err := os.WriteFile(list, []byte(sums.String()), 0o644); err != nil {
 		return err
 	}
@@ -113,25 +156,12 @@ func run(out string, only []string, tag string) error {
 			return err
 		}
 	}
-	fmt.Print(sums.String())
-	return nil
-}
-
-// makeTag tags the commit that is checked out.
-func makeTag(tag string) error {
-	version, ok := strings.CutPrefix(tag, "v")
-	if !ok || !semver.MatchString(version) {
-		return fmt.Errorf("-tag %s: a tag is v and a version such as 1.2.3", tag)
-	}
-	dirty, err := git("status", "--porcelain")
+	changes, err := notes(r.version)
 	if err != nil {
 		return err
 	}
-	if dirty != "" {
-		return errors.New("-tag: the tree has changes that are not committed")
-	}
-	_, err = git("tag", "--annotate", "--message", program+" "+version, tag)
-	return err
+	fmt.Print(sums.String())
+	return os.WriteFile(filepath.Join(r.dir, notesFile), []byte(changes), 0o644)
 }
 
 // identify finds out what is built.
@@ -161,20 +191,37 @@ func (r *release) identify() error {
 	return err
 }
 
-// complete has the program write its scripts for shells, which are the same on all systems.
-func (r *release) complete() error {
+// complete makes the program write its scripts for shells, once: they are the same on all systems.
+// If this machine cannot run the program, it compiles another one.
+func (r *release) complete(binary, system string) error {
+	if r.completions != nil {
+		return nil
+	}
+	if system != runtime.GOOS+"/"+runtime.GOARCH {
+		binary += ".here"
+		if err := r.compile(binary, runtime.GOOS, runtime.GOARCH); err != nil {
+			return err
+		}
+	}
 	for _, s := range []struct{ shell, file string }{
 		{"bash", "usr/share/bash-completion/completions/" + program},
 		{"fish", "usr/share/fish/vendor_completions.d/" + program + ".fish"},
 		{"zsh", "usr/share/zsh/vendor-completions/_" + program},
 	} {
-		script, err := command("go", "run", "./"+source, "completion", s.shell)
+		script, err := command(binary, "completion", s.shell)
 		if err != nil {
 			return err
 		}
 		r.completions = append(r.completions, entry{name: s.file, text: script + "\n", mode: 0o644})
 	}
 	return nil
+}
+
+func (r *release) compile(binary, goos, arch string) error {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", r.linked, "-o", binary, "./"+source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
 }
 
 // build makes the program of a system, and what it travels in.
@@ -190,10 +237,10 @@ func (r *release) build(system string) error {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	binary := filepath.Join(scratch, name)
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", r.linked, "-o", binary, "./"+source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
+	if err := r.compile(binary, goos, arch); err != nil {
+		return err
+	}
+	if err := r.complete(binary, system); err != nil {
 		return err
 	}
 	others, err := command("go", "run", "scripts/notices/main.go", "-system", goos+"/"+arch, source)

@@ -71,6 +71,12 @@ func (r *Request) reply(a *gateway.Answer, err error) (reply, error) {
 		if r.Message.Method == mcp.MethodResourcesRead {
 			rep.hints = uncached
 		}
+		if a.Replayed && r.Modern() {
+			rep.meta = append([]byte(`{"`+mcp.MetaReplayed+`":true`), '}')
+			if own := inner(oneLine(a.Result.Meta)); len(own) > 0 {
+				rep.meta = append(append(rep.meta[:len(rep.meta)-1], ','), append(own, '}')...)
+			}
+		}
 		return rep, nil
 	case a.InputRequired != nil && r.Modern():
 		body := append([]byte(`{"inputRequests":{`), inner(a.InputRequired.InputRequests)...)

@@ -22,7 +22,9 @@ const defaultLogLevel = "info"
 // Bounds of the resources that one session subscribes to: how many, and the
 // bytes of their URIs together, wherever the session is kept.
 const (
-	maxSubscribed      = 200
+	//limit:connection resources that a session or `subscriptions/listen` follows | `too_large`
+	maxSubscribed = 200
+	//limit:connection their URIs | `too_large`
 	maxSubscribedBytes = 32 << 10
 )
 

@@ -169,6 +169,8 @@ func sendChanges(out Sender, c catalogue.Change, params []byte) {
 }
 
 // maxTasks bounds the tasks that one stream subscribes to.
+//
+//limit:connection tasks of one stream of `subscriptions/listen` | `too_large`
 const maxTasks = 50
 
 // taskSubscription is what one stream gets of tasks.

@@ -39,7 +39,8 @@ const defaultRetry = 500 * time.Millisecond
 // hour. Beyond, its calls are answered, and it cannot come back for them.
 const (
 	maxKeptAnswers = 10_000
-	maxKeptBytes   = 64 << 20
+	//limit:party answers to come back for
+	maxKeptBytes = 64 << 20
 	// keptReserve is counted for an answer until it is known how large it is.
 	keptReserve = 256 << 10
 )

@@ -14,11 +14,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// maxPayers bounds the parties that an edge counts for. Of more, the one that
+// maxAccounts bounds the parties that an edge counts for. Of more, the one that
 // wrote longest ago is forgotten.
 const maxAccounts = 10_000
 
 // ofTenant is how many times the share of an account those of one tenant have together.
+//
+//limit:party parties whose share all of a tenant may have together | as for a party
 const ofTenant = 4
 
 // Quota counts what accounts keep. Its methods may be used from any goroutine.

@@ -1,5 +1,5 @@
 // Package websocket is the door at /ws: the messages of the API of version
-// 1.0.0, many at once, or MCP over the same socket. docs/reference/websocket.md has the
+// 1.0.0, many at once, or MCP over the same socket. docs/reference/doors.md has the
 // messages.
 package websocket
 

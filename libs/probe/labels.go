@@ -2,24 +2,24 @@ package probe
 
 import "sync"
 
-// Other is the label value for all values beyond the limit of a Room.
+// Other is the label value for all values beyond the limit of a LabelLimit.
 const Other = "other"
 
-// Room limits the values of labels that clients choose: a process uses at most so many, and
+// LabelLimit limits the values of labels that clients choose: a process uses at most so many, and
 // all later values become Other. Each value is a series, which the metrics server keeps for
 // months.
-type Room[K comparable] struct {
+type LabelLimit[K comparable] struct {
 	most int
 
 	mu    sync.RWMutex
 	known map[K]struct{}
 }
 
-// NewRoom returns a Room for that many values.
-func NewRoom[K comparable](most int) *Room[K] { return &Room[K]{most: most, known: map[K]struct{}{}} }
+// NewLabelLimit returns a LabelLimit for that many values.
+func NewLabelLimit[K comparable](most int) *LabelLimit[K] { return &LabelLimit[K]{most: most, known: map[K]struct{}{}} }
 
 // For reports whether a value may be used: it was used before, or the limit is not reached.
-func (r *Room[K]) For(value K) bool {
+func (r *LabelLimit[K]) For(value K) bool {
 	r.mu.RLock()
 	_, known := r.known[value]
 	r.mu.RUnlock()

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Kept is an answer that is kept until it expires, or to be revalidated with the entity tag
+// Cached is an answer that is kept until it expires, or to be revalidated with the entity tag
 // or the time that the host gave it.
-type Kept struct {
+type Cached struct {
 	header http.Header
 	body   []byte
 }
 
 var keptHeaders = []string{"Content-Type", "Link", "Etag", "Last-Modified"}
 
-// Keep returns nil if the answer cannot or must not be kept, or has more than most bytes.
+// Cache returns nil if the answer cannot or must not be kept, or has more than most bytes.
 // Broken JSON is not kept: its tag would bring it back forever.
-func Keep(a *Answer, most int) *Kept {
-	k := &Kept{header: http.Header{}, body: a.Body}
+func Cache(a *Answer, most int) *Cached {
+	k := &Cached{header: http.Header{}, body: a.Body}
 	for _, name := range keptHeaders {
 		if v := a.Header.Get(name); v != "" {
 			k.header.Set(name, v)
@@ -37,10 +37,10 @@ func Keep(a *Answer, most int) *Kept {
 }
 
 // Cost estimates its memory in bytes, including the URL.
-func (k *Kept) Cost(url string) int { return len(k.body) + len(url) + 1024 }
+func (k *Cached) Cost(url string) int { return len(k.body) + len(url) + 1024 }
 
-// Ask makes a request conditional; a nil Kept changes nothing.
-func (k *Kept) Ask(h http.Header) {
+// Revalidate makes a request conditional; a nil Cached changes nothing.
+func (k *Cached) Revalidate(h http.Header) {
 	if k == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (k *Kept) Ask(h http.Header) {
 }
 
 // Answer returns the kept answer, updated from the header of "not modified".
-func (k *Kept) Answer(fresh http.Header) *Answer {
+func (k *Cached) Answer(fresh http.Header) *Answer {
 	h := fresh.Clone()
 	for name, v := range k.header {
 		if h.Get(name) == "" || name == "Content-Type" {
