@@ -146,7 +146,7 @@ func date(version string) error {
 	return replace("CHANGELOG.md", `(?m)^(## \[`+regexp.QuoteMeta(version)+`\]) - unreleased$`, "$1 - "+time.Now().UTC().Format(time.DateOnly))
 }
 
-// notes returns the section of a version in CHANGELOG.md. A pre-release has that of its release.
+// notes returns the section of a version in CHANGELOG.md. A pre-release has the section of its release.
 func notes(version string) (string, error) {
 	text, err := os.ReadFile("CHANGELOG.md")
 	if err != nil {
