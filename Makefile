@@ -109,8 +109,9 @@ lint-proto: $(TOOLS)
 	diff -r "$$dir/gen/busbar" gen/busbar || { echo "run make gen"; exit 1; }
 
 .PHONY: gen
-gen: $(TOOLS) ## Generate the Go code of proto/
+gen: $(TOOLS) ## Generate the Go code of proto/, and the pages of docs/reference that follow from the code
 	@$(BUF) generate
+	@go run ./scripts/reference
 
 $(TOOLS): tools/go.mod tools/go.sum
 	@echo "building tools; the first time takes minutes"
@@ -119,8 +120,8 @@ $(TOOLS): tools/go.mod tools/go.sum
 	@touch $@
 
 .PHONY: pictures
-pictures: ## Draw docs/pictures/*.d2 as SVG, for light and dark pages
-	@scripts/pictures
+pictures: ## Draw docs/pictures as SVG, for light and dark pages
+	@scripts/pictures/draw
 
 .PHONY: tidy
 tidy: ## Bring all go.mod and go.sum files in step, after adding an import

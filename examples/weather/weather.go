@@ -1,5 +1,6 @@
-// Package weather is the Busbar service that docs/tutorial/first-service.md builds: forecasts
-// and alerts of the United States' National Weather Service.
+// Package weather is a Busbar service with forecasts and alerts of the United States' National
+// Weather Service. It shows how a service asks a public web API: noaa.go makes the requests,
+// forecast.go and alerts.go are its tools. "busbar dev" runs it, too.
 package weather
 
 import (

@@ -253,10 +253,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 // keep asks for room for bytes of a result.
 func (a *answer) keep(b []byte) *fault.Error {
 	a.size += len(b)
-	if a.options.Room == nil {
+	if a.options.Budget == nil {
 		return nil
 	}
-	if err := a.options.Room.Take(len(b)); err != nil {
+	if err := a.options.Budget.Take(len(b)); err != nil {
 		return fault.From(err)
 	}
 	return nil

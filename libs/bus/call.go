@@ -30,6 +30,7 @@ const (
 	// maxAttempts is how many instances are tried, one after the other, for a call
 	// that ran at none. Attempts of a call that is lost although an instance may live do not
 	// count until maxReturn: its NATS server hangs, or it is on its way to another one.
+	//limit:call instances that are tried for a call that none has begun | `unavailable`, `peer_lost`
 	maxAttempts = 3
 	// attemptPause comes before each but the first.
 	attemptPause = 20 * time.Millisecond
@@ -53,8 +54,8 @@ type Options struct {
 	// instances wait 3 s. For services that cannot ask it comes before the request
 	// is sent, and instance is empty.
 	Permit func(ctx context.Context, instance string) error
-	// Room is asked before the result is kept; nil keeps any.
-	Room Room
+	// Budget is asked before the result is kept; nil keeps any.
+	Budget Budget
 	// Only are the instances that may have the call; nil for any. When none of
 	// them is there, the error is Unavailable because of ErrNoInstance.
 	Only []string
@@ -94,8 +95,8 @@ const Gateway = subject.Gateway
 // that the bus uses itself.
 func ValidName(name string) error { return subject.ValidName(name) }
 
-// Room is what the results of calls take up until somebody has read them.
-type Room interface {
+// Budget is what the results of calls take up until somebody has read them.
+type Budget interface {
 	// Take is called when n bytes of a result have arrived. Its *fault.Error ends
 	// the call; it says that the call ran, which a call with a result has.
 	Take(n int) error

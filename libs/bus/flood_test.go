@@ -85,7 +85,7 @@ func TestRegistryFlooded(t *testing.T) {
 			t.Errorf("the edge saw %q", s)
 		}
 	}
-	floods := v.Floods()
+	floods := v.Overflows()
 	if len(floods) != 3 {
 		t.Fatalf("floods: %v", floods)
 	}
@@ -151,7 +151,7 @@ func TestRegistryFloodedWithServices(t *testing.T) {
 			t.Errorf("the edge saw %q", s)
 		}
 	}
-	floods := v.Floods()
+	floods := v.Overflows()
 	if len(floods) != 1 || floods[0].Service != "" || floods[0].Refused < names-registry.MaxServices || !strings.HasPrefix(floods[0].Latest, "evil-") {
 		t.Errorf("the floods are %v", floods)
 	}

@@ -40,7 +40,7 @@ func TestAResultWithoutRoomIsNotSent(t *testing.T) {
 	ended := make(chan error, calls)
 	for range calls {
 		go func() {
-			_, err := caller.CallWith(within(t, bustest.Patience), "svc", toolCall(`{}`), bus.Options{Room: noRoom{}})
+			_, err := caller.CallWith(within(t, bustest.Patience), "svc", toolCall(`{}`), bus.Options{Budget: noRoom{}})
 			ended <- err
 		}()
 	}

@@ -50,6 +50,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	took := time.Since(begun)
 	s.took.Add(int64(took))
 	s.durations.add(took)
+	s.tools.add(req, f, took)
 	ended(ctx, body, f)
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(ctx, req, body, f, took)

@@ -46,6 +46,8 @@ func (s *Server) Stats() Stats {
 // condition is what an instance says of itself when it is asked.
 type condition struct {
 	Stats
+	// Tools are counts by tool, of tools that were called.
+	Tools map[string]ToolStats `json:"tools,omitzero"`
 	// NotReady is why it is not ready, cut to 200 bytes; empty where it is.
 	NotReady string `json:"not_ready,omitzero"`
 }
@@ -56,7 +58,7 @@ type condition struct {
 // always. The returned function ends it.
 func (s *Server) Describe(version, description string, notReady func() string) (stop func(), err error) {
 	now := func() condition {
-		c := condition{Stats: s.Stats()}
+		c := condition{Stats: s.Stats(), Tools: s.tools.now()}
 		if notReady != nil {
 			c.NotReady = fault.Clip(notReady())
 		}

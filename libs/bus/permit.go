@@ -20,6 +20,8 @@ import (
 
 // permitTime is how long an instance asks: a caller that does not answer by
 // then is gone. Options.Permit may take 2 s of it.
+//
+//limit:time wait for the permit of a call with an effect | the call does not begin
 const permitTime = 3 * time.Second
 
 // asked answers an instance that is ready to begin.

@@ -46,6 +46,7 @@ type ServerConfig struct {
 }
 
 const (
+	//limit:call concurrent calls of an instance | they wait; four times as many may | `WithConcurrency`
 	defaultConcurrency = 64
 	// maxDepths is how many depths of calls have slots of their own; edges let four
 	// calls of services stand above another one.
@@ -96,6 +97,7 @@ type Server struct {
 	// counts them by it.
 	took      atomic.Int64
 	durations histogram
+	tools     toolCounts
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.

@@ -16,23 +16,30 @@ const (
 	maxCatchUp = time.Second
 	// minGrace is the least time that what came with the answer has to get to its
 	// call.
+	//limit:time least time for late messages after a silence
 	minGrace = 100 * time.Millisecond
 	// maxUnheard is how long an instance may say nothing of a call at all that another
 	// one can have: two times as long as it has for its first sign of life.
+	//limit:time silence of an instance from the start of a call | another instance takes the call if it can
 	maxUnheard = 2 * FirstAlive
 	// maxStall is how long an instance may be silent that is connected, and whose call nobody
 	// else can have.
+	//limit:time silence while still connected to NATS, with no other instance | `peer_lost`
 	maxStall = MaxSilence + 150*time.Millisecond
 	// maxSlow is the same where more than the instance is slow: time is late here too, by
 	// late, or another instance was silent to the call before.
+	//limit:time silence if this machine or the previous call was slow too | `peer_lost`
 	maxSlow = 4 * MaxSilence
-	late    = 50 * time.Millisecond
+	//limit:time delay of timers here that counts as slow
+	late = 50 * time.Millisecond
 	// maxUnreached is the same for a call that does no harm twice, in a cluster: the NATS
 	// server of the instance may hang, which the instance has left by then. Such a call is
 	// made again until maxReturn after it began, by when the instance has reached another
 	// server, or is not going to.
+	//limit:time the same for a read in a cluster of NATS servers | the read is made again
 	maxUnreached = 2 * maxUnanswered
-	maxReturn    = maxUnanswered + 2*dialTime
+	//limit:time time from the start of such a read in which it is made again | `peer_lost`
+	maxReturn = maxUnanswered + 2*dialTime
 )
 
 // catchUp sends how long it took until everything that the bus had for this

@@ -19,6 +19,10 @@ type Reading struct {
 	// NotReady is why the instance is not ready, by its own word; empty where it is, or
 	// is of a release that does not say.
 	NotReady string
+	// Started is when the instance started; zero if it does not say.
+	Started time.Time
+	// Tools are counts by tool, of at most 256 tools that were called.
+	Tools map[string]ToolStats
 }
 
 // maxReadings bounds a survey, which anyone on the bus may answer.
@@ -86,8 +90,9 @@ func next(ctx context.Context, sub *nats.Subscription, first bool) (*nats.Msg, e
 // reading reads what NATS micro answers.
 func reading(data []byte) (Reading, bool) {
 	var said struct {
-		Name     string `json:"name"`
-		Version  string `json:"version"`
+		Name     string    `json:"name"`
+		Version  string    `json:"version"`
+		Started  time.Time `json:"started"`
 		Metadata struct {
 			Instance string `json:"instance"`
 		} `json:"metadata"`
@@ -95,9 +100,9 @@ func reading(data []byte) (Reading, bool) {
 			Data condition `json:"data"`
 		} `json:"endpoints"`
 	}
-	if err := json.Unmarshal(data, &said); err != nil || !subject.Token(said.Name) || !subject.Token(said.Metadata.Instance) || len(said.Endpoints) != 1 || len(said.Endpoints[0].Data.Durations) > buckets {
+	if err := json.Unmarshal(data, &said); err != nil || !subject.Token(said.Name) || !subject.Token(said.Metadata.Instance) || len(said.Endpoints) != 1 || len(said.Endpoints[0].Data.Durations) > buckets || len(said.Endpoints[0].Data.Tools) > maxCountedTools {
 		return Reading{}, false // a service of somebody else's
 	}
 	now := said.Endpoints[0].Data
-	return Reading{said.Name, said.Metadata.Instance, fault.Clip(said.Version), now.Stats, fault.Clip(now.NotReady)}, true
+	return Reading{said.Name, said.Metadata.Instance, fault.Clip(said.Version), now.Stats, fault.Clip(now.NotReady), said.Started, now.Tools}, true
 }

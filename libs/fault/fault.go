@@ -28,49 +28,94 @@ const (
 // (error.data.reason); docs/reference/errors.md lists what each door makes of them.
 type Reason string
 
+// The text of each reason is in docs/reference/errors.md: its first sentence in the table, the
+// others below it.
+
 // Reasons for which nothing ran.
 const (
-	ParseError         Reason = "parse_error"
-	InvalidRequest     Reason = "invalid_request"
-	TooLarge           Reason = "too_large"
-	HeaderMismatch     Reason = "header_mismatch"
+	// ParseError: not JSON: syntax, UTF-8, or a member that appears twice.
+	ParseError Reason = "parse_error"
+	// InvalidRequest: not a message of the protocol, or nested too deep.
+	InvalidRequest Reason = "invalid_request"
+	// TooLarge: a limit of size or count is exceeded.
+	TooLarge Reason = "too_large"
+	// HeaderMismatch: headers and body differ, or a header is missing or invalid.
+	HeaderMismatch Reason = "header_mismatch"
+	// UnsupportedVersion: unknown version of the protocol. `data.supported` lists the known ones, and
+	// `data.requested` repeats the client's.
 	UnsupportedVersion Reason = "unsupported_version"
-	MissingCapability  Reason = "missing_capability"
-	MethodNotFound     Reason = "method_not_found"
-	InvalidParams      Reason = "invalid_params"
-	UnknownTool        Reason = "unknown_tool"
-	UnknownPrompt      Reason = "unknown_prompt"
-	UnknownResource    Reason = "unknown_resource"
-	UnknownTask        Reason = "unknown_task"
-	UnknownSession     Reason = "unknown_session"
-	UnknownToolset     Reason = "unknown_toolset"
-	Unauthenticated    Reason = "unauthenticated"
-	Forbidden          Reason = "forbidden"
-	Conflict           Reason = "conflict"
-	// ApprovalRequired: the call is held until a person agrees to it.
+	// MissingCapability: the client lacks a capability. `data.requiredCapabilities` names it.
+	MissingCapability Reason = "missing_capability"
+	// MethodNotFound: no such method.
+	MethodNotFound Reason = "method_not_found"
+	// InvalidParams: arguments do not match the schema.
+	InvalidParams Reason = "invalid_params"
+	// UnknownTool: no such tool.
+	UnknownTool Reason = "unknown_tool"
+	// UnknownPrompt: no such prompt.
+	UnknownPrompt Reason = "unknown_prompt"
+	// UnknownResource: no such resource, skill or directory. `data.uri` repeats the URI.
+	UnknownResource Reason = "unknown_resource"
+	// UnknownTask: no such task, or it has expired, or it belongs to another caller.
+	UnknownTask Reason = "unknown_task"
+	// UnknownSession: no such session. Send `initialize` again; over HTTP with SSE, open `/sse` again.
+	UnknownSession Reason = "unknown_session"
+	// UnknownToolset: no such toolset. The message names the toolsets that the caller may use.
+	UnknownToolset Reason = "unknown_toolset"
+	// Unauthenticated: credentials are missing or invalid.
+	Unauthenticated Reason = "unauthenticated"
+	// Forbidden: the caller may not do this. Also: an Origin or Host that may not call, or other
+	// credentials than those that opened the SSE stream.
+	Forbidden Reason = "forbidden"
+	// Conflict: another call or another change is in the way. An idempotency key was used for another
+	// call, or a call with it still runs (`retryAfterMs`, `unknown`). An approval was used already
+	// (`unknown`), or its tool has changed since. What is to be changed has another version than expected,
+	// or is there already: `data.version`, or `data.uri` and `data.revision`, say at which it is.
+	Conflict Reason = "conflict"
+	// ApprovalRequired: the call is held until a person agrees. `POST /approvals/{approval}` or `busbar
+	// approve` decides on `data.approval`, until `data.expires`.
 	ApprovalRequired Reason = "approval_required"
-	UnknownApproval  Reason = "unknown_approval"
-	// InputRequired: the tool asks its caller, whose answer the call is held for.
-	InputRequired      Reason = "input_required"
+	// UnknownApproval: no such approval, or it is over, or another principal's. `unknown` if it was
+	// decided on, because the call may have run then.
+	UnknownApproval Reason = "unknown_approval"
+	// InputRequired: the tool asks its caller, at doors other than MCP. `data.requests` has the questions,
+	// until `data.expires`.
+	InputRequired Reason = "input_required"
+	// UnknownElicitation: no such question, or it is over, or another principal's. `unknown` if it was
+	// answered.
 	UnknownElicitation Reason = "unknown_elicitation"
-	RateLimited        Reason = "rate_limited"
-	// Overloaded: the service has no free slot.
+	// RateLimited: a limit of calls, sessions or tasks is reached.
+	RateLimited Reason = "rate_limited"
+	// Overloaded: no free slot, or no room for another large result. At the service or at the edge. Also:
+	// too many messages wait for an SSE stream. `yes` if a result came for which the edge had no room.
 	Overloaded Reason = "overloaded"
-	// Unavailable: no instance of the service is there, or the bus is away.
+	// Unavailable: the service, or something that it needs, is away. No instance of the service runs; or
+	// the bus does not answer, so that the edge does not know what services offer (`retryAfterMs`); or the
+	// bus, the service's database or its provider is away (`unknown` or `yes` if it may have run). Also: no
+	// model is configured. Also: the audit trail cannot be written, and then nothing with an effect runs;
+	// `yes` if that happened while the call ran. Its answer is withheld, and it must not be repeated.
 	Unavailable Reason = "unavailable"
 )
 
 // Reasons for which the call may have run.
 const (
+	// DeadlineExceeded: the call did not end in time. `no` if there was too little time left to start, or
+	// no instance had begun a call with an effect.
 	DeadlineExceeded Reason = "deadline_exceeded"
-	// PeerLost: the instance that took the call stopped giving signs of life.
-	PeerLost  Reason = "peer_lost"
+	// PeerLost: the instance that took the call gives no sign of life. `no` if none of up to three
+	// instances had begun a call with an effect. Of a task: five instances began a run and were lost.
+	PeerLost Reason = "peer_lost"
+	// Cancelled: the call was cancelled. `no` if a call with an effect had not begun.
 	Cancelled Reason = "cancelled"
-	// HistoryLost: what a client came back for is not kept, or no longer.
+	// HistoryLost: the answer in `Last-Event-ID` is not kept, or not for this session.
 	HistoryLost Reason = "history_lost"
-	// ResultTooLarge: the call ran, but its result exceeds the limit.
+	// ResultTooLarge: the call ran, but its result exceeds the limit. Of a result 16 MiB, of a task about
+	// 1 MiB, of a batch that is answered with one value 32 MiB together. Calls of the batch that had not
+	// begun then, or whose results would probably not fit, are `no`.
 	ResultTooLarge Reason = "result_too_large"
-	Internal       Reason = "internal"
+	// Internal: a defect. The log of the service names the call. Also: a service's answer is malformed, or
+	// has a reason that is not in this table or that only edges give; the log of the edge names it.
+	Internal Reason = "internal"
 )
 
 // executedBy is what each reason says about execution unless the place that

@@ -109,17 +109,17 @@ func (c *Client) RetryAfter(h http.Header, now time.Time) time.Time {
 		return time.Time{}
 	}
 	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return c.Believed(now, time.Duration(seconds)*time.Second)
+		return c.Clamp(now, time.Duration(seconds)*time.Second)
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return c.Believed(now, at.Sub(theirNow(h, now)))
+		return c.Clamp(now, at.Sub(theirNow(h, now)))
 	}
 	return time.Time{}
 }
 
-// Believed returns now plus a pause that the host asks for: at least a second, and at most
+// Clamp returns now plus a pause that the host asks for: at least a second, and at most
 // Limits.LongestWait.
-func (c *Client) Believed(now time.Time, pause time.Duration) time.Time {
+func (c *Client) Clamp(now time.Time, pause time.Duration) time.Time {
 	return now.Add(min(max(pause, time.Second), c.limits.LongestWait))
 }
 

@@ -17,7 +17,7 @@ type Reader struct {
 }
 
 type document struct {
-	*Kept
+	*Cached
 	expires time.Time
 }
 
@@ -41,22 +41,22 @@ func (r *Reader) Get(ctx context.Context, url string) (a *Answer, expires time.T
 	}
 	req.Header = r.header.Clone()
 	if known != nil {
-		known.Ask(req.Header)
+		known.Revalidate(req.Header)
 	}
 	if a, err = r.client.Do(req); err != nil {
 		return nil, time.Time{}, err
 	}
 	if now := time.Now(); Expires(a.Header, now).After(now) {
-		expires = r.client.Believed(now, Expires(a.Header, now).Sub(now))
+		expires = r.client.Clamp(now, Expires(a.Header, now).Sub(now))
 	}
 	switch {
 	case a.Status == http.StatusNotModified && known != nil:
-		r.kept.Put(url, &document{known.Kept, expires}, known.Cost(url))
+		r.kept.Put(url, &document{known.Cached, expires}, known.Cost(url))
 		return known.Answer(a.Header), expires, nil
 	case a.Status == http.StatusNotModified, a.Status >= 500:
 		return nil, time.Time{}, &Failure{Kind: Down, Status: a.Status, Until: r.client.RetryAfter(a.Header, time.Now())}
 	}
-	k := Keep(a, r.each)
+	k := Cache(a, r.each)
 	if a.Status != http.StatusOK || k == nil {
 		r.kept.Remove(url)
 		return a, expires, nil

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 type fails struct{ Flags }
 
 func (*fails) Run(out io.Writer) error {
-	Say(out, slog.LevelInfo, "busbar is ready: here")
+	Print(out, slog.LevelInfo, "busbar is ready: here")
 	return errors.New("reach the bus: gone")
 }
 

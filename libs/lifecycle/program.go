@@ -87,9 +87,9 @@ func isTerminal(f *os.File) bool {
 // logsJSON is set if the log of this process is JSON.
 var logsJSON atomic.Bool
 
-// Say writes a line for people to w. If the log is JSON it writes a record, because log
+// Print writes a line for people to w. If the log is JSON it writes a record, because log
 // collectors read standard output and standard error as one stream.
-func Say(w io.Writer, level slog.Level, line string) {
+func Print(w io.Writer, level slog.Level, line string) {
 	if !logsJSON.Load() {
 		fmt.Fprintln(w, line)
 		return
@@ -139,12 +139,12 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 	switch {
 	case err == nil:
 	case early: // stopped before it began; that is not an error
-		Say(os.Stderr, slog.LevelInfo, name+": stopped before it had started")
+		Print(os.Stderr, slog.LevelInfo, name+": stopped before it had started")
 		os.Exit(asked.code())
 	case errors.As(err, &code):
 		os.Exit(int(code))
 	default:
-		Say(os.Stderr, slog.LevelError, fmt.Sprintf("%s: %v", name, err))
+		Print(os.Stderr, slog.LevelError, fmt.Sprintf("%s: %v", name, err))
 		os.Exit(1)
 	}
 }

@@ -15,8 +15,10 @@ import (
 
 const (
 	// maxHandshakes bounds the concurrent handshakes of a listener.
+	//limit:connection concurrent TLS handshakes of a listener | half of them for one address
 	maxHandshakes = 1000
 	// handshakeTime is the time limit of a handshake.
+	//limit:time a TLS handshake | the connection is closed
 	handshakeTime = 5 * time.Second
 )
 

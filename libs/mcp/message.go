@@ -145,6 +145,8 @@ func (l Limits) orDefault() Limits {
 }
 
 // MaxBatch is how many messages one batch may hold.
+//
+//limit:message messages of a batch of JSON-RPC (2025-03-26) | `too_large`
 const MaxBatch = 16
 
 // IsBatch reports whether bytes look like a JSON-RPC batch, which only version 2025-03-26

@@ -142,6 +142,9 @@ const (
 	// parameter and retryAfterMs. If an edge refused the arguments, executed is
 	// "no".
 	MetaFailure = "io.github.busbar-mcp/failure"
+	// MetaReplayed is Busbar's own, in a result since 2026-07-28: true if the result is the
+	// answer to an earlier call with the same idempotency key.
+	MetaReplayed = "io.github.busbar-mcp/replayed"
 )
 
 // JSON-RPC and MCP error codes.
@@ -253,6 +256,8 @@ func Needs(extension string) []byte {
 }
 
 // MaxIdempotencyKey is the longest idempotency key, in bytes.
+//
+//limit:message.bytes an idempotency key, in UTF-8 | `invalid_params`
 const MaxIdempotencyKey = 255
 
 // CheckIdempotencyKey checks a client's idempotency key. An empty one is a mistake, not a

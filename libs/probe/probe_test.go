@@ -181,7 +181,7 @@ func TestOpen(t *testing.T) {
 
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	room, had := probe.NewRoom[string](100), 0
+	room, had := probe.NewLabelLimit[string](100), 0
 	for i := range 10_000 {
 		if room.For(fmt.Sprint("name-", i)) {
 			had++

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Hidden replaces a secret that Exactly found.
+// Hidden replaces a secret that Replacer found.
 const Hidden = "…"
 
-// Exactly returns a replacer that hides one secret in any text: as it is, escaped as in a URL, or in base64 of
+// Replacer returns a replacer that hides one secret in any text: as it is, escaped as in a URL, or in base64 of
 // either alphabet, at any offset. An empty secret hides nothing. Build one for each secret and keep it. A secret of
 // fewer than 4 bytes is hidden only as it is, because its base64 is too short to recognise.
-func Exactly(secret string) *strings.Replacer {
+func Replacer(secret string) *strings.Replacer {
 	if secret == "" {
 		return strings.NewReplacer()
 	}

@@ -8,14 +8,19 @@ import (
 
 // Limits of a decoded schema.
 const (
+	//limit:schema levels | the same
 	maxDepth = 64
+	//limit:schema parts | the same
 	maxParts = 5000
 	// maxPaths bounds the total size of the pointers to all parts: the compiler keeps them, and
 	// nested long names make each one long.
+	//limit:schema paths of its parts together | the same
 	maxPaths = 2 << 20
 	// maxPattern bounds a regular expression in bytes, and maxPatterns all of them by their
 	// compiled size: a{1000} is short to write.
-	maxPattern  = 16 << 10
+	//limit:schema a pattern | the same
+	maxPattern = 16 << 10
+	//limit:schema instructions of all patterns (`a{1000}` is 1,000) | the same
 	maxPatterns = 250_000
 )
 

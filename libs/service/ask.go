@@ -131,8 +131,8 @@ func (c *Call) Ask(questions ...Question) (*Answers, error) {
 	return &Answers{c.answered}, nil
 }
 
-// Keep stores what the handler wants to find in State when it runs again.
-func (c *Call) Keep(state []byte) { c.state = state }
+// SetState stores what State returns when the handler runs again. It travels through the client, encrypted.
+func (c *Call) SetState(state []byte) { c.state = state }
 
 // State is what an earlier run of this call kept; nil in the first.
 func (c *Call) State() []byte { return c.state }

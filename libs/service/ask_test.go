@@ -148,9 +148,9 @@ func TestAskInSeveralRounds(t *testing.T) {
 	s := quiet(t, "svc")
 	askingTool(s, "interview", func(call *service.Call) (string, error) {
 		if call.State() == nil {
-			call.Keep([]byte{0, 255})
+			call.SetState([]byte{0, 255})
 		} else {
-			call.Keep(append(call.State(), 1))
+			call.SetState(append(call.State(), 1))
 		}
 		first, err := call.Ask(service.Elicit("a", "a?", nil), service.Elicit("b", "b?", nil))
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // own tools and words of Busbar, nothing that a client wrote.
 type figures struct {
 	service  *Service
-	tools    *probe.Room[string]
+	tools    *probe.LabelLimit[string]
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
@@ -29,7 +29,7 @@ const maxTools = 256
 
 func newFigures(s *Service, p *probe.Probe) *figures {
 	f := &figures{
-		service: s, tools: probe.NewRoom[string](maxTools),
+		service: s, tools: probe.NewLabelLimit[string](maxTools),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_service_calls_total",
 			Help: "Calls, and runs of tasks, that a handler ended. tool is empty for other methods; outcome is ok, tool_error, input_required, task, replayed, or a reason of docs/reference/errors.md.",

@@ -28,10 +28,10 @@ func (s *Service) Check(name string, away func() error) {
 	}})
 }
 
-// Show adds figures of the service's own to /metrics of each instance. Labels must not have
-// what clients write: each value is a series that is kept for months. Call Show before the
+// AddMetrics adds metrics of the service to /metrics of each instance. Do not use text from clients
+// as a label value: each value becomes a series that is kept for months. Call AddMetrics before the
 // service starts.
-func (s *Service) Show(figures ...prometheus.Collector) { s.shown = append(s.shown, figures...) }
+func (s *Service) AddMetrics(metrics ...prometheus.Collector) { s.shown = append(s.shown, metrics...) }
 
 // watch shows an instance to those who look after it, from before it is on the bus until
 // it has left.
@@ -108,7 +108,7 @@ func (r *Running) registered() (string, error) {
 	if r.leaving.Load() {
 		return "", errors.New("the instance is leaving: it takes no new calls, and finishes those that it has")
 	}
-	if err := r.announcer.Unkept(); err != nil {
+	if err := r.announcer.RefusedSince(); err != nil {
 		return "", fmt.Errorf("edges may not know the instance, whose entry the registry does not take: see the rights of its NATS user, and \"busbar doctor\": %w", err)
 	}
 	return "instance " + r.server.Instance() + " takes calls", nil

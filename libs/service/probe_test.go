@@ -69,7 +69,7 @@ func TestProbeOfAProgram(t *testing.T) {
 			}
 			return nil
 		})
-		s.Show(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "svc_own", Help: "Its own."}, func() float64 { return 7 }))
+		s.AddMetrics(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "svc_own", Help: "Its own."}, func() float64 { return 7 }))
 		service.AddTool(s, service.Tool{Name: "echo"}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil
 		})

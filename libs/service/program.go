@@ -46,8 +46,8 @@ type DataEnv struct {
 	Env
 	// DatabaseURL is that of Postgres, which any number of processes share. Empty:
 	// SQLite in DataDir, which is one process's alone.
-	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name. Without it, SQLite in the data directory."`
-	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where files are kept. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name (default: SQLite in the data directory)."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Data directory. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
 }
 
 // File is the path of a file in DataDir; empty when there is no DataDir.
@@ -136,6 +136,8 @@ func NewCommand[E Environment](name string, build Build[E]) *Command[E] {
 
 // startTime bounds the start of an instance: a database or a bus that is not
 // there in that time is worth an error.
+//
+//limit:time a service waits at its start for the bus and its database | it exits
 const startTime = 30 * time.Second
 
 // Run joins the bus and serves until ctx ends. The line that says that the
@@ -168,7 +170,7 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 	if l != nil {
 		ready += " metrics=" + l.URL()
 	}
-	lifecycle.Say(out, slog.LevelInfo, ready)
+	lifecycle.Print(out, slog.LevelInfo, ready)
 	return r.Serve(ctx)
 }
 

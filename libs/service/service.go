@@ -107,7 +107,9 @@ func WithDescription(d string) Option { return func(s *Service) { s.description 
 
 // MaxInstructions and MaxInstructionLines bound those of one service, in bytes and lines.
 const (
-	MaxInstructions     = 2 << 10
+	//limit:service instructions of one service for models | the rest is left out
+	MaxInstructions = 2 << 10
+	//limit:service their lines | the rest is left out
 	MaxInstructionLines = 128
 )
 

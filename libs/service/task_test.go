@@ -115,7 +115,7 @@ func TestTaskKeepsWhatItWasTold(t *testing.T) {
 			return "", err
 		}
 		if call.State() == nil {
-			call.Keep([]byte("kept"))
+			call.SetState([]byte("kept"))
 		}
 		if err := call.AsTask(); err != nil {
 			return "", err

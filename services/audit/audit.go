@@ -62,7 +62,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 	}
 	s.OnStop(kept.Close)
 	s.Check("database", kept.Away)
-	s.Show(kept.Figures()...)
+	s.AddMetrics(kept.Figures()...)
 	id, err := kept.StoreID(ctx)
 	if err != nil {
 		s.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,11 +33,16 @@ func (q *questions) run(_ context.Context, conn *bus.Conn) error {
 	return nil
 }
 
-// Page is the answer to list, and to show.
+// Page is the answer to list, tail and show.
 type Page struct {
 	Events []trail.Row `json:"events"`
-	// Next is the cursor of the next page; empty at the end.
+	// Next is the cursor of the next page, empty at the end; for tail, the position to ask from.
 	Next string `json:"next,omitzero"`
+	// More is set by tail if further events are there already.
+	More bool `json:"more,omitzero"`
+	// NotShown is how many events of other tenants the trail has, for a reader who sees only
+	// those of one tenant. It does not depend on the filter, so that it tells no more.
+	NotShown int64 `json:"notShown,omitzero"`
 }
 
 // State is the answer to state, which edges ask.
@@ -85,12 +91,27 @@ func (q *questions) told(err error) error {
 func (q *questions) find(ctx context.Context, name string, p map[string]string) (any, error) {
 	switch name {
 	case "list":
+		counts := p[countOthers] != ""
+		delete(p, countOthers)
 		f, err := trail.ParseFilter(p, time.Now())
 		if err != nil {
 			return nil, err
 		}
 		rows, next, err := q.store.List(ctx, f)
-		return Page{Events: notNil(rows), Next: next}, err
+		page := Page{Events: notNil(rows), Next: next}
+		if err == nil && counts && f.Tenant != "" {
+			page.NotShown, err = q.store.Others(ctx, strings.TrimPrefix(f.Tenant, trail.NoTenant))
+		}
+		return page, err
+	case "tail":
+		after := p["after"]
+		delete(p, "after")
+		f, err := trail.ParseFilter(p, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		rows, next, more, err := trail.Follow(ctx, q.store, f, after)
+		return Page{Events: notNil(rows), Next: next, More: more}, err
 	case "show":
 		of := tenantOf(p)
 		if p["id"] == "" || len(p) != 1 {
@@ -117,8 +138,11 @@ func (q *questions) find(ctx context.Context, name string, p map[string]string) 
 	case "redeliver":
 		return q.redeliver(ctx, p)
 	}
-	return nil, fault.New(fault.MethodNotFound, "the audit service answers list, show, verify and redeliver")
+	return nil, fault.New(fault.MethodNotFound, "the audit service answers list, tail, show, verify and redeliver")
 }
+
+// countOthers is the parameter by which the door of an edge asks for Page.NotShown.
+const countOthers = "others"
 
 // tenantOf takes the parameter tenant out, as trail.Filter has it, and returns
 // which tenants it admits.

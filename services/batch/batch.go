@@ -21,11 +21,14 @@ import (
 )
 
 const (
-	name            = "batch"
+	name = "batch"
+	//limit:call concurrent calls of the tool `batch` | | `parallel`, up to 64
 	defaultParallel = 16
-	timeout         = 5 * time.Minute
+	//limit:time a call of the tool `batch` | `deadline_exceeded`
+	timeout = 5 * time.Minute
 	// maxResults bounds the results together, bytes. They travel twice, as
 	// structured content and as text, in a result of at most 16 MiB.
+	//limit:call results of a call of the tool `batch` | `result_too_large` for the rest
 	maxResults = 6 << 20
 )
 

@@ -24,15 +24,16 @@ type Command struct {
 	join.Flags
 	StorageFlags
 	TraceFlags
-	DataDir              string        `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
-	AuditSpool           string        `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
-	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long an edge that is told to stop takes requests on, and says at /readyz that it will stop, where somebody has asked there in the last 30 s; 0 for not at all (default ${default})."`
-	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody: a proxy in front lets nobody else pass."`
+	DataDir    string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
+	AuditSpool string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Directory where records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
+	//limit:time a stopping edge still takes requests, if `/readyz` was asked for
+	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long a stopping edge still takes requests while /readyz says that it stops (default ${default}). It skips this if nobody asked for /readyz in the last 30 s. 0 means not at all."`
+	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must do so."`
 }
 
 // StorageFlags say how the bus keeps what it is given. The tags are read by kong.
 type StorageFlags struct {
-	Replicas storage.Replicas `name:"nats-replicas" default:"auto" env:"BUSBAR_NATS_REPLICAS" placeholder:"N" help:"On how many NATS servers each bucket and stream is kept: 1, 3, 5, or auto for 3 where the cluster has as many (default auto)."`
+	Replicas storage.Replicas `name:"nats-replicas" default:"auto" env:"BUSBAR_NATS_REPLICAS" placeholder:"N" help:"Number of NATS servers that keep each bucket and stream: 1, 3, 5 or auto (default ${default}). With auto it is 3 if the cluster has as many servers."`
 }
 
 // Help implements kong's HelpProvider.
@@ -89,7 +90,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	for _, warning := range e.Warnings() {
 		slog.Warn(warning)
 	}
-	lifecycle.Say(out, slog.LevelInfo, fmt.Sprintf("busbar edge is ready: %s nats=%s", l, conn.URL()))
+	lifecycle.Print(out, slog.LevelInfo, fmt.Sprintf("busbar edge is ready: %s nats=%s", l, conn.URL()))
 	return e.ServeAll(ctx, l)
 }
 

@@ -27,10 +27,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/service"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -90,7 +90,7 @@ type Edge struct {
 	sessions    *store.Sessions
 	gateway     *gateway.Gateway
 	trail       *audit.Trail // nil for none
-	server      *era.Server
+	server      *protocol.Server
 	api         *api.Server
 	connections *door.Connections
 	services    *bus.Server    // nil for a guest
@@ -152,7 +152,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.cleanup(e.gateway.Close)
 	e.endTasks()
 	e.cleanup(func() { e.connections.End(now()) })
-	e.server, err = era.NewServer(era.Config{
+	e.server, err = protocol.NewServer(protocol.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Caller: e.caller, Tasks: tasks, Sessions: e.sessions, Streams: store.NewStreams(conn), Managed: e.oauth, Logger: cfg.Logger,
 	})
@@ -242,7 +242,7 @@ func (e *Edge) startLimits(ctx context.Context) (gateway.Limiter, error) {
 }
 
 // Server answers MCP messages, for doors other than HTTP.
-func (e *Edge) Server() *era.Server { return e.server }
+func (e *Edge) Server() *protocol.Server { return e.server }
 
 // Await returns when every service named is on the bus and answers a call. One that was
 // there a moment ago is waited for as well: its process ended, and another takes over.

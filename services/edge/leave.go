@@ -10,6 +10,8 @@ import (
 
 // watched is how lately somebody has asked whether an edge is ready that is looked after
 // by a balancer, an orchestrator, or whoever does that for them.
+//
+//limit:time time since a request for `/readyz` that counts for this
 const watched = 30 * time.Second
 
 // leaving is the end of an edge that others send requests to. They need a moment to learn

@@ -18,15 +18,15 @@ import (
 type ListenFlags struct {
 	Listen        string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
 	GRPCListen    string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
-	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, with /healthz and /readyz, for example 127.0.0.1:9100. Without it there are no metrics."`
+	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics, /healthz and /readyz are served, for example 127.0.0.1:9100. Without it there are no metrics."`
 	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token that /metrics asks for. An edge that authenticates its clients asks for this one or for the operator's, in its data directory."`
 
 	TLSCert     string `name:"tls-cert" env:"BUSBAR_TLS_CERT" placeholder:"FILE" help:"Certificate of every listener, with its chain, in PEM. Read again when it changes, as the other files of TLS are."`
 	TLSKey      string `name:"tls-key" env:"BUSBAR_TLS_KEY" placeholder:"FILE" help:"Key of the certificate, in PEM."`
-	TLSClientCA string `name:"tls-client-ca" env:"BUSBAR_TLS_CLIENT_CA" placeholder:"FILE" help:"Authorities whose certificates clients may show, in PEM. A client without one is let in, and has to say otherwise who it is."`
-	TLSByProxy  bool   `name:"tls-by-proxy" env:"BUSBAR_TLS_BY_PROXY" help:"Listen on a public address without a certificate: a proxy in front encrypts, and nothing else reaches the address."`
+	TLSClientCA string `name:"tls-client-ca" env:"BUSBAR_TLS_CLIENT_CA" placeholder:"FILE" help:"Authorities whose certificates clients may show, in PEM. A client without one is let in, and must authenticate in another way."`
+	TLSByProxy  bool   `name:"tls-by-proxy" env:"BUSBAR_TLS_BY_PROXY" help:"Listen on a public address without a certificate. A proxy must encrypt, and nothing else may reach the address."`
 
-	AllowHost   []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
+	AllowHost   []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names that this edge answers to. A loopback listener also answers to loopback names."`
 	AllowOrigin []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
 }
 
@@ -102,7 +102,7 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 	case isLoopback(l):
 		return nil
 	case !authenticated:
-		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, or listen on 127.0.0.1; behind a proxy see docs/guides/tls.md", where)
+		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, or listen on 127.0.0.1; behind a proxy see docs/guides/secure-the-bus.md", where)
 	case f.TLSCert == "" && !f.TLSByProxy:
 		return fmt.Errorf("%s is a public address, and nothing would be encrypted there: give --tls-cert and --tls-key, or --tls-by-proxy if a proxy in front encrypts", where)
 	}
@@ -111,7 +111,9 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 
 // Bounds on connections, half of which one address may have.
 const (
-	maxConnections     = 20_000
+	//limit:connection HTTP connections of an edge | more are closed; half for one address
+	maxConnections = 20_000
+	//limit:connection gRPC connections of an edge | the same
 	maxGRPCConnections = 1000
 )
 

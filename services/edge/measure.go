@@ -110,7 +110,7 @@ func (floods) Describe(all chan<- *prometheus.Desc) { all <- ignored }
 
 // Collect implements prometheus.Collector.
 func (f floods) Collect(all chan<- prometheus.Metric) {
-	for _, one := range f.Floods() {
+	for _, one := range f.Overflows() {
 		all <- prometheus.MustNewConstMetric(ignored, prometheus.GaugeValue, float64(one.Refused), one.Service)
 	}
 }

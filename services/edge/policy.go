@@ -12,8 +12,8 @@ import (
 
 // PolicyFlags say which policy holds. The tags are read by kong.
 type PolicyFlags struct {
-	ListTools int    `name:"list-tools" env:"BUSBAR_LIST_TOOLS" placeholder:"N" help:"How many tools a list for MCP clients may have; for a longer one, search_tools and describe_tools stand in. Default 0, any number."`
-	Access    string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file, which says who may do what; read again when it changes. Without it, everybody may do everything."`
+	ListTools int    `name:"list-tools" env:"BUSBAR_LIST_TOOLS" placeholder:"N" help:"Limit of tools in a list for MCP clients (default: 0, no limit). A longer list is replaced by search_tools and describe_tools."`
+	Access    string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file, which says who may do what. It is read again when it changes. Without it, everybody may do everything."`
 }
 
 // OpenPolicy has the policy of the flags hold for an edge, until closed.

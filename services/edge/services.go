@@ -6,8 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -66,11 +66,12 @@ const surveyTime = time.Second
 
 // hear waits for the announcements of instances that run and that the registry does not
 // have, as one that is full keeps no new ones. Each announces itself within
-// registry.BeatEvery, give or take a fifth. What is made up is waited for no longer.
-func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) {
+// registry.BeatEvery, give or take a fifth, and hear waits no longer. It returns what instances
+// say of themselves.
+func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) (readings []bus.Reading) {
 	readings, err := conn.Survey(ctx, surveyTime)
 	if err != nil {
-		return // services answer to operators alone, and the registry says what it has
+		return nil // services answer to operators alone, and the registry says what it has
 	}
 	running := map[string][]string{}
 	for _, r := range readings {
@@ -79,6 +80,7 @@ func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) {
 	ctx, cancel := context.WithTimeout(ctx, registry.BeatEvery*6/5+surveyTime)
 	defer cancel()
 	_ = live.AwaitInstances(ctx, running)
+	return readings
 }
 
 // ListServices is the command line that lists what is on the bus. The tags are
@@ -86,13 +88,19 @@ func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) {
 type ListServices struct {
 	lookFlags
 	JSON bool `name:"json" env:"BUSBAR_JSON" help:"Print JSON."`
+	// Show prints the table for a terminal; nil prints a line for each service, with tabs.
+	Show func(titles []string, rows [][]string) error `kong:"-"`
 }
 
 // Help implements kong's HelpProvider.
 func (ListServices) Help() string {
 	return `Examples:
   busbar services --nats nats://127.0.0.1:4222
-  busbar services --access access.yaml`
+  busbar services --access access.yaml
+
+Prints each service with its state, the age of its oldest instance, the number of
+instances, and calls and errors since these started; then what is left out, and
+why. A version is "not listed" if clients see what another version offers.`
 }
 
 // serviceLine is what is said of one release of a service.
@@ -106,6 +114,78 @@ type serviceLine struct {
 	Offers    map[string]int `json:"offers"`
 	// Listed: clients see what this release offers.
 	Listed bool `json:"listed"`
+	// State is "ready", "not ready", "no answer" if no instance answers, or for example
+	// "1 of 3 ready".
+	State string `json:"state"`
+	// NotReady are the reasons of instances that are not ready.
+	NotReady []string `json:"notReady,omitzero"`
+	// Started is when the oldest instance started; zero if none answers.
+	Started time.Time `json:"started,omitzero"`
+	// Calls and Errors are counts since the instances started.
+	Calls  int64 `json:"calls"`
+	Errors int64 `json:"errors"`
+}
+
+// count adds what the instances say of themselves.
+func (s *serviceLine) count(readings []bus.Reading) {
+	answers, ready := 0, 0
+	for _, r := range readings {
+		if r.Service != s.Service || !slices.Contains(s.Instances, r.Instance) {
+			continue
+		}
+		answers++
+		s.Calls, s.Errors = s.Calls+r.Served, s.Errors+r.Failed
+		if s.Started.IsZero() || !r.Started.IsZero() && r.Started.Before(s.Started) {
+			s.Started = r.Started
+		}
+		if r.NotReady == "" {
+			ready++
+		} else {
+			s.NotReady = append(s.NotReady, r.NotReady)
+		}
+	}
+	switch {
+	case answers == 0:
+		s.State = "no answer"
+	case ready == len(s.Instances):
+		s.State = "ready"
+	case ready == 0 && answers == len(s.Instances):
+		s.State = "not ready"
+	default:
+		s.State = fmt.Sprintf("%d of %d ready", ready, len(s.Instances))
+	}
+}
+
+// serviceTitles are the columns of the list. Those that start with ">" are numbers.
+var serviceTitles = []string{"SERVICE", "VERSION", "STATE", ">AGE", ">INSTANCES", ">CALLS", ">ERRORS", "OFFERS"}
+
+func (s *serviceLine) cells(now time.Time) []string {
+	state, age := s.State, "-"
+	if !s.Listed {
+		state = "not listed, " + state
+	}
+	if !s.Started.IsZero() {
+		age = ageOf(now.Sub(s.Started))
+	}
+	return []string{
+		s.Service, strings.Join(append([]string{s.Version}, s.Others...), ", "), state, age, strconv.Itoa(len(s.Instances)),
+		strconv.FormatInt(s.Calls, 10), strconv.FormatInt(s.Errors, 10), counted(s.Offers),
+	}
+}
+
+// ageOf is a duration in its two largest units.
+func ageOf(d time.Duration) string {
+	d = max(d, 0)
+	day := 24 * time.Hour
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
 }
 
 type conflictLine struct {
@@ -124,12 +204,17 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 	}
 	defer conn.Close()
 	defer live.Close()
-	hear(ctx, conn, live)
+	readings := hear(ctx, conn, live)
 	now := live.Now()
 	var services []serviceLine
 	for _, s := range live.Services() {
 		for i, r := range s.Releases {
-			services = append(services, serviceLine{s.Name, r.Version, r.Others, r.Digest[:12], r.Instances, offers(r.Catalogue), i == 0})
+			line := serviceLine{
+				Service: s.Name, Version: r.Version, Others: r.Others, Digest: r.Digest[:12], Instances: r.Instances,
+				Offers: offers(r.Catalogue), Listed: i == 0,
+			}
+			line.count(readings)
+			services = append(services, line)
 		}
 	}
 	var conflicts []conflictLine
@@ -144,16 +229,22 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 		_, err := fmt.Fprintln(out, "no services on the bus")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "SERVICE\tVERSION\tINSTANCES\tOFFERS")
-	for _, s := range services {
-		name := s.Service
-		if !s.Listed {
-			name = "  not listed:"
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, strings.Join(append([]string{s.Version}, s.Others...), ", "), strings.Join(s.Instances, " "), counted(s.Offers))
+	rows := make([][]string, len(services))
+	for i, s := range services {
+		rows[i] = s.cells(time.Now())
 	}
-	if err := table.Flush(); err != nil {
+	show := c.Show
+	if show == nil {
+		show = func(titles []string, rows [][]string) error {
+			for _, row := range slices.Concat([][]string{titles}, rows) {
+				if _, err := fmt.Fprintln(out, strings.ReplaceAll(strings.Join(row, "\t"), ">", "")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	if err := show(serviceTitles, rows); err != nil {
 		return err
 	}
 	for _, p := range slices.Concat(now.Problems(), now.Ungranted(), now.Waiting()) {

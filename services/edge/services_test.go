@@ -48,7 +48,7 @@ func TestB5ServicesCommand(t *testing.T) {
 		}
 		return out.String()
 	}
-	if got := list(false); !strings.Contains(got, "zeta") || !strings.Contains(got, "1.2.3") || !strings.Contains(got, "i-alpha") || !strings.Contains(got, "1 tool") ||
+	if got := list(false); !strings.Contains(got, "zeta") || !strings.Contains(got, "1.2.3") || !strings.Contains(got, "\tno answer\t-\t1\t0\t0\t") || !strings.Contains(got, "1 tool") ||
 		!strings.Contains(got, `tool "x" of service alpha is left out: the name is that of service zeta`) {
 		t.Errorf("listed is\n%s", got)
 	}

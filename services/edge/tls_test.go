@@ -265,7 +265,7 @@ func TestListensInPublicOnlyIfSafe(t *testing.T) {
 		"loopback by name":                {edge.ListenFlags{}, "localhost:0", "", "", false, ""},
 		"loopback, version 6":             {edge.ListenFlags{}, "[::1]:0", "", "", false, ""},
 		"public":                          {edge.ListenFlags{}, public, "", "", false, "--access"},
-		"no host":                         {edge.ListenFlags{}, ":0", "", "", false, "docs/guides/tls.md"},
+		"no host":                         {edge.ListenFlags{}, ":0", "", "", false, "docs/guides/secure-the-bus.md"},
 		"gRPC in public":                  {edge.ListenFlags{}, local, public, "", false, "--grpc-listen"},
 		"metrics in public":               {edge.ListenFlags{}, local, "", public, false, "--metrics-listen"},
 		"encrypted, but for anybody":      {certificate, public, "", "", false, "nobody would be authenticated"},

@@ -9,7 +9,7 @@ import (
 
 // TraceFlags say how many calls are recorded. The tags are read by kong.
 type TraceFlags struct {
-	TracesPerSecond int `default:"100" env:"BUSBAR_TRACES_PER_SECOND" placeholder:"N" help:"Most traces that an edge begins in a second, and again as many for clients that ask for them (default ${default}). Where they go, the standard variables OTEL_EXPORTER_OTLP_* say."`
+	TracesPerSecond int `default:"100" env:"BUSBAR_TRACES_PER_SECOND" placeholder:"N" help:"Limit of new traces per second (default ${default}). Clients that ask for traces get as many again. OTEL_EXPORTER_OTLP_* say where they go."`
 }
 
 // OpenTraces has the calls of an edge recorded, where the environment names a collector.

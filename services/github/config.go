@@ -24,7 +24,7 @@ type Env struct {
 	// Token is used for all calls. Without it, calls are anonymous, with GitHub's low limits
 	// and without code search. A GITHUB_TOKEN set for other programs is not used: every
 	// caller of the tools would see what that token sees.
-	Token string `env:"BUSBAR_GITHUB_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Token for GitHub; every caller of the tools can read what this token can read."`
+	Token string `env:"BUSBAR_GITHUB_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Token for GitHub. Every caller of the tools can read what this token can read."`
 	// Tokens, if set, chooses a token for each call instead of Token.
 	Tokens TokenSource `kong:"-"`
 	// Transport makes the requests; nil means one that uses the environment's proxies. It

@@ -147,7 +147,7 @@ func said(r *gh.ErrorResponse, token string) string {
 		}
 	}
 	text := strings.TrimSpace(anyURL.ReplaceAllString(strings.Join(words, "; "), "…"))
-	text = redact.Exactly(token).Replace(text)
+	text = redact.Replacer(token).Replace(text)
 	if text == "" {
 		return ""
 	}

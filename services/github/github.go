@@ -111,7 +111,7 @@ func withoutToken[Out any](out Out, token string) (Out, error) {
 	if err != nil || token == "" {
 		return out, err
 	}
-	clean := redact.Exactly(token).Replace(string(raw))
+	clean := redact.Replacer(token).Replace(string(raw))
 	if clean == string(raw) {
 		return out, nil
 	}

@@ -24,12 +24,12 @@ import (
 // Env holds the settings of the service.
 type Env struct {
 	service.Env
-	Provider string `env:"BUSBAR_MODEL_PROVIDER" placeholder:"NAME" help:"API of the provider: openai, for every server with chat completions, or anthropic."`
+	Provider string `env:"BUSBAR_MODEL_PROVIDER" placeholder:"NAME" help:"API of the provider: openai or anthropic. Use openai for every server with chat completions."`
 	// URL is the base of the API; https, except on loopback.
 	URL string `name:"url" env:"BUSBAR_MODEL_URL" placeholder:"URL" help:"Base URL of the API (default: https://api.openai.com/v1 or https://api.anthropic.com)."`
 	// Name is the name of the model, or several separated by commas: the first is the
 	// default, and callers may prefer another (modelPreferences.hints).
-	Name string `env:"BUSBAR_MODEL_NAME" placeholder:"NAMES" help:"Models, separated by commas; the first is the default, and callers may prefer another."`
+	Name string `env:"BUSBAR_MODEL_NAME" placeholder:"NAMES" help:"Models, separated by commas. The first is the default; callers may prefer another."`
 	// APIKey may be empty if the server needs none.
 	APIKey string `env:"BUSBAR_MODEL_API_KEY" secret:"" hidden:"" placeholder:"KEY" help:"Key for the provider."`
 	// MaxTokens is the limit of an answer; a larger request is reduced to it. Zero means 8192.

@@ -28,8 +28,10 @@ import (
 type Env struct {
 	service.DataEnv
 
+	//limit:store prompts of one tenant | the tool fails
 	MaxPrompts int64 `name:"max-prompts" default:"1000" env:"BUSBAR_PROMPT_MAX" placeholder:"N" help:"Limit of prompts of one tenant; 0 means no limit (default ${default})."`
-	MaxBytes   int64 `name:"max-bytes" default:"67108864" env:"BUSBAR_PROMPT_MAX_BYTES" placeholder:"N" help:"Limit of bytes of one tenant's prompts with all versions; 0 means no limit (default ${default})."`
+	//limit:store.bytes their bytes, with all versions | the oldest versions are removed
+	MaxBytes int64 `name:"max-bytes" default:"67108864" env:"BUSBAR_PROMPT_MAX_BYTES" placeholder:"N" help:"Limit of bytes of one tenant's prompts with all versions; 0 means no limit (default ${default})."`
 
 	// Reread is the interval at which an instance looks for changes that it was not notified
 	// of. Zero means 30 s.
@@ -67,7 +69,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"))}
 	s.OnStop(kept.Close)
 	s.Check("database", kept.Away)
-	s.Show(kept.Figures()...)
+	s.AddMetrics(kept.Figures()...)
 	s.Refresh(env.Reread, s.refresh)
 	s.ListPrompts(s.page, s.find)
 	id, err := kept.StoreID(ctx)

@@ -21,15 +21,21 @@ import (
 
 // CI says how the commands of workspaces run. In each field, zero means the default.
 type CI struct {
-	Isolation string        `name:"ci-isolation" env:"BUSBAR_CI_ISOLATION" default:"auto" placeholder:"WAY" help:"How commands are isolated: bubblewrap, namespaces, or auto, the first of these that works. commands-may-do-all-this-service-may isolates nothing (default ${default})."`
-	ReadOnly  []string      `name:"ci-read-only" env:"BUSBAR_CI_READ_ONLY" placeholder:"DIR" help:"Directories that commands may read besides the workspace and the system's programs, such as toolchains and module caches (default: none)."`
-	Environ   []string      `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Environment variables of commands besides PATH, HOME, TMPDIR and LANG; NAME alone passes on this process's value (default: none)."`
-	Time      time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Time limit of a command (default ${default})."`
-	CPU       time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Processor time limit of each process of a command (default ${default})."`
-	Memory    int64         `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Memory limit of a command, including its files in /tmp (default ${default})."`
-	Disk      int64         `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Limit in bytes for each file, for /tmp, and for the growth of the workspace's disk while a command runs (default ${default})."`
-	Processes int           `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Limit of processes and threads of a command (default ${default})."`
-	Runs      int           `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Limit of concurrent commands; one principal may use half of them (default ${default})."`
+	Isolation string   `name:"ci-isolation" env:"BUSBAR_CI_ISOLATION" default:"auto" placeholder:"WAY" help:"How commands are isolated: bubblewrap, namespaces or auto (default ${default}). With auto, the first of them that works. commands-may-do-all-this-service-may isolates nothing."`
+	ReadOnly  []string `name:"ci-read-only" env:"BUSBAR_CI_READ_ONLY" placeholder:"DIR" help:"More directories that commands may read, such as toolchains and module caches (default: none). They can always read the workspace and the system's programs."`
+	Environ   []string `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Variables of commands besides PATH, HOME, TMPDIR and LANG (default: none). NAME alone passes on this process's value."`
+	//limit:workspace a command | it is stopped
+	Time time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Time limit of a command (default ${default})."`
+	//limit:workspace processor time of each of its processes | the process is stopped
+	CPU time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Processor time limit of each process of a command (default ${default})."`
+	//limit:workspace.bytes its memory, with `/tmp` | it is stopped
+	Memory int64 `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Memory limit of a command, including its files in /tmp (default ${default})."`
+	//limit:workspace.bytes a file it writes, its `/tmp`, and growth of the disk, each | it is stopped
+	Disk int64 `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Limit in bytes of what a command writes (default ${default}). It holds for each file, for /tmp, and for the growth of the workspace's disk."`
+	//limit:workspace its processes and threads | no more start
+	Processes int `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Limit of processes and threads of a command (default ${default})."`
+	//limit:workspace concurrent commands; half of them for one principal | `overloaded`
+	Runs int `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Limit of concurrent commands (default ${default}). One principal may use half of them."`
 }
 
 // complete sets the defaults and checks the values.
@@ -250,7 +256,7 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 	if err != nil {
 		return out, err
 	}
-	run, err := r.runs.Begin(call.ID(), payer(call), at.Name, commands[i])
+	run, err := r.runs.Begin(call.ID(), account(call), at.Name, commands[i])
 	if err != nil {
 		return out, err
 	}
@@ -274,8 +280,8 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 // inside is the directory in which commands see their root.
 const inside = "/workspace/"
 
-func payer(call *service.Call) ci.Payer {
-	return ci.Payer{Tenant: call.Tenant(), Principal: call.Principal()}
+func account(call *service.Call) ci.Account {
+	return ci.Account{Tenant: call.Tenant(), Principal: call.Principal()}
 }
 
 // told is the interval of progress notifications.
@@ -386,7 +392,7 @@ type ResultIn struct {
 }
 
 func (r *runner) result(_ context.Context, call *service.Call, _ *root.View, in ResultIn) (RunOut, error) {
-	run, result, err := r.runs.Find(in.ID, payer(call))
+	run, result, err := r.runs.Find(in.ID, account(call))
 	if err != nil {
 		return RunOut{}, err
 	}

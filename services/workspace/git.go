@@ -14,9 +14,13 @@ import (
 )
 
 // gitTime is the time limit of one git call.
+//
+//limit:workspace a call of git | `deadline_exceeded`
 const gitTime = 25 * time.Second
 
 // maxPatch is the largest diff that a call returns, in bytes.
+//
+//limit:workspace a diff of git | it is cut
 const maxPatch = 256 << 10
 
 // RepoIn names a repository, and a part of it.

@@ -18,7 +18,7 @@ import (
 type Env struct {
 	service.Env
 	// Roots are written NAME=DIR, or TENANT/NAME=DIR for one tenant only.
-	Roots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories whose files the tools may read and change, each under a name: main=/srv/code,docs=/srv/docs. acme/main=/srv/acme is for tenant acme only."`
+	Roots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories that the tools may read and change: main=/srv/code,docs=/srv/docs. acme/main=/srv/acme is for tenant acme only."`
 	CI
 }
 

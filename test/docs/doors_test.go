@@ -81,7 +81,7 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestDoors runs the examples of the doors' pages against a whole system. What
+// TestDoors runs the examples of the doors' page, and of the resources', against a whole system. What
 // follows a request as JSON is its answer.
 func TestDoors(t *testing.T) {
 	t.Parallel()
@@ -114,19 +114,10 @@ func TestDoors(t *testing.T) {
 		}
 		return err
 	})
-	schema, err := os.ReadFile(filepath.Join(root, "services/edge/door/graphql/schema.graphql"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	pages := map[string]map[string]int{
-		"docs/reference/graphql.md":           {"graphql": 5, "json": 5},
-		"docs/reference/websocket.md":         {"ws": 3},
-		"docs/reference/rest.md":              {"http": 6, "json": 5},
-		"docs/reference/envelope.md":          {"http": 3, "json": 3},
-		"docs/reference/grpc.md":              {"go": 1, "text": 1},
+		"docs/reference/doors.md":             {"http": 9, "graphql": 5, "json": 13, "ws": 3, "go": 1, "text": 1},
 		"docs/reference/services/resource.md": {"http": 3, "json": 3},
 	}
-	// In this order: the first order is placed by one page.
 	for _, page := range slices.Sorted(maps.Keys(pages)) {
 		least := pages[page]
 		t.Run(page, func(t *testing.T) {
@@ -135,10 +126,6 @@ func TestDoors(t *testing.T) {
 			for _, b := range blocks(t, page) {
 				ran[b.language]++
 				switch {
-				case b.language == "graphql" && strings.Contains(b.text, "type Query"):
-					if b.text != string(schema) {
-						t.Error("the schema of the page differs from services/edge/door/graphql/schema.graphql; copy it there")
-					}
 				case b.language == "graphql":
 					request, answer = b.text, post(t, address[1]+"/graphql", fill(b.text, answer))
 				case b.language == "http":

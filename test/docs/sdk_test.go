@@ -6,12 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
 var goBlock = regexp.MustCompile("(?ms)^```(?:go|sql)\n(.*?)^```$")
 
-// TestSDK holds every snippet of docs/guides/service.md to what the Examples of servicetest and
-// examples/orders and examples/notes run, line for line.
+// TestSDK compares every snippet of docs/guides/service.md with what the Examples of servicetest
+// and the services in examples run, line for line.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guides/service.md")
@@ -20,7 +22,7 @@ func TestSDK(t *testing.T) {
 	}
 	var run []string
 	lines := 0
-	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go", "../../libs/database/example_*_test.go", "../../examples/notes/*.go", "../../examples/notes/migrations/both/*.sql"} {
+	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go", "../../libs/database/example_*_test.go", "../../examples/notes/*.go", "../../examples/weather/*.go", "../../examples/notes/migrations/both/*.sql"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
@@ -42,6 +44,11 @@ func TestSDK(t *testing.T) {
 	blocks := goBlock.FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 10 {
 		t.Fatalf("the page has %d snippets", len(blocks))
+	}
+	for _, policy := range only(blocks(t, "docs/guides/service.md"), "yaml") {
+		if _, err := access.Parse([]byte(policy)); err != nil {
+			t.Errorf("%s\n%v", policy, err)
+		}
 	}
 	all := strings.Join(run, "\n")
 	for _, b := range blocks {

@@ -53,7 +53,6 @@ func readDocument(t *testing.T) document {
 						t.Errorf("%s appears twice", reason)
 					}
 					d.doors[reason] = plainForm{row[1], plain(row[2]), plain(row[3])}
-				case "reason | MCP | HTTP | GraphQL | gRPC | /ws": // forms' own test
 				default:
 					t.Fatalf("docs/reference/errors.md has a table that this test does not know: %s", header)
 				}

@@ -111,7 +111,7 @@ func TestAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## When an alert is told\n")
+	_, section, _ := strings.Cut(string(page), "\n## When an alert fires\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var headings []string
 	for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(section, -1) {

@@ -2,11 +2,15 @@ package house
 
 import (
 	"crypto/sha256"
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -155,20 +159,66 @@ func documents(t *testing.T, top string) map[string]string {
 	return files
 }
 
-// A picture is drawn from the source beside it, as it is now.
+// A picture is drawn from the source beside it, as it is now. One of a terminal session parses,
+// and shows the commands of its source in their order.
 func TestPictures(t *testing.T) {
 	top := root(t)
-	sources, err := filepath.Glob(filepath.Join(top, "docs/pictures/*.d2"))
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("no pictures: %v", err)
+	diagrams, err := filepath.Glob(filepath.Join(top, "docs/pictures/*.d2"))
+	sessions, failed := filepath.Glob(filepath.Join(top, "docs/pictures/*.session"))
+	if err != nil || failed != nil || len(diagrams) == 0 || len(sessions) == 0 {
+		t.Fatalf("no pictures: %v, %v", err, failed)
 	}
-	for _, source := range sources {
+	for _, source := range append(diagrams, sessions...) {
 		name := filepath.Base(source)
-		sum := fmt.Sprintf("<!-- drawn from %s, sha256 %x -->\n", name, sha256.Sum256([]byte(text(t, top, "docs/pictures/"+name))))
+		script := text(t, top, "docs/pictures/"+name)
+		sum := fmt.Sprintf("<!-- drawn from %s, sha256 %x -->\n", name, sha256.Sum256([]byte(script)))
 		for _, suffix := range []string{".svg", "-dark.svg"} {
-			drawn := strings.TrimSuffix(name, ".d2") + suffix
-			if !strings.HasSuffix(text(t, top, "docs/pictures/"+drawn), sum) {
+			drawn := strings.TrimSuffix(name, filepath.Ext(name)) + suffix
+			picture := text(t, top, "docs/pictures/"+drawn)
+			if !strings.HasSuffix(picture, sum) {
 				t.Errorf("docs/pictures/%s is not drawn from %s as it is; run make pictures", drawn, name)
+			}
+			if filepath.Ext(name) != ".session" {
+				continue
+			}
+			var commands, want []string
+			for line := range strings.Lines(script) {
+				if command, ok := strings.CutPrefix(line, "$ "); ok {
+					want = append(want, strings.TrimSpace(command))
+				}
+			}
+			texts := shown(t, drawn, picture)
+			for i, said := range texts[:max(0, len(texts)-1)] {
+				if said == "$" {
+					commands = append(commands, texts[i+1])
+				}
+			}
+			if !slices.Equal(commands, want) {
+				t.Errorf("docs/pictures/%s shows the commands %q, %s has %q", drawn, commands, name, want)
+			}
+		}
+	}
+}
+
+// shown returns the texts of a picture.
+func shown(t *testing.T, name, picture string) (texts []string) {
+	t.Helper()
+	for decoder, inside := xml.NewDecoder(strings.NewReader(picture)), false; ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return texts
+		}
+		if err != nil {
+			t.Fatalf("docs/pictures/%s is not SVG: %v", name, err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			inside = token.Name.Local == "text"
+		case xml.EndElement:
+			inside = false
+		case xml.CharData:
+			if inside {
+				texts = append(texts, string(token))
 			}
 		}
 	}

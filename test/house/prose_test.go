@@ -121,7 +121,6 @@ var left = map[string]int{
 	"scripts/site":       4,
 	"services/audit":     30,
 	"services/batch":     1,
-	"services/busbar":    76,
 	"services/edge":      454,
 	"services/github":    8,
 	"services/model":     2,

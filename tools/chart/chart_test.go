@@ -122,7 +122,7 @@ func selects(t *testing.T, s *meta.LabelSelector) labels.Selector {
 	return selector
 }
 
-// external are the Secrets and ConfigMaps that somebody else makes; docs/guides/kubernetes.md names
+// external are the Secrets and ConfigMaps that somebody else makes; docs/guides/deploy.md names
 // each.
 func external(w workload) []string {
 	return []string{"busbar-bus-" + w.component, "busbar-bus-metrics", "postgres-app", "postgres-ca", "busbar-audit", "busbar-access", "busbar-github", "busbar-model", "edge-tls"}
@@ -236,15 +236,16 @@ const startTime = 30
 func TestStopping(t *testing.T) {
 	var service, edge, leave int64
 	for line := range strings.Lines(read(t, root+"/docs/reference/limits.md")) {
-		if _, said, ok := strings.Cut(line, "| calls in flight get, when a process is told to stop |"); ok {
-			if _, err := fmt.Sscanf(said, " %d s at a service, %d s at an edge", &service, &edge); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// The probes of a pod ask for /readyz, so its edge takes requests on for a while.
-		if left, said, ok := strings.Cut(line, "/readyz` in the last 30 s |"); ok && strings.Contains(left, "told to stop takes requests on for") {
-			if _, err := fmt.Sscanf(said, " %d s", &leave); err != nil {
-				t.Fatal(err)
+		for row, seconds := range map[string]*int64{
+			"calls in flight after a service is told to stop": &service,
+			"calls in flight after an edge is told to stop":   &edge,
+			// The probes of a pod ask for /readyz, so its edge takes requests on for a while.
+			"a stopping edge still takes requests, if `/readyz` was asked for": &leave,
+		} {
+			if said, ok := strings.CutPrefix(line, "| "+row+" |"); ok {
+				if _, err := fmt.Sscanf(said, " %d s", seconds); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

@@ -146,7 +146,7 @@ func TestPage(t *testing.T) {
 	users := regexp.MustCompile(`--services[ =](\S+)`)
 	said, in := users.FindStringSubmatch(page), users.FindStringSubmatch(read(t, compose))
 	if said == nil || in == nil || said[1] != strings.TrimSuffix(in[1], "${BUSBAR_OWN_SERVICES:+,}${BUSBAR_OWN_SERVICES:-}") {
-		t.Errorf("docs/guides/kubernetes.md has users %q, the compose file %q", said, in)
+		t.Errorf("docs/guides/deploy.md has users %q, the compose file %q", said, in)
 	}
 	for _, w := range workloads(objects(t, nil)) {
 		for _, v := range w.pod.Spec.Volumes {
@@ -161,13 +161,13 @@ func TestPage(t *testing.T) {
 				name = "busbar-bus-$(" // one loop makes them all
 			}
 			if !strings.Contains(page, name) {
-				t.Errorf("docs/guides/kubernetes.md does not say who makes %s", name)
+				t.Errorf("docs/guides/deploy.md does not say who makes %s", name)
 			}
 		}
 	}
 	for _, file := range environments {
 		if strings.HasPrefix(file, charts) && !strings.Contains(page, strings.TrimPrefix(file, root+"/")) && !strings.Contains(page, filepath.Base(file)) {
-			t.Errorf("docs/guides/kubernetes.md does not name %s", file)
+			t.Errorf("docs/guides/deploy.md does not name %s", file)
 		}
 	}
 }

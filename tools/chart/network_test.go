@@ -156,7 +156,7 @@ func TestServersOfNATS(t *testing.T) {
 		host := fmt.Sprintf("nats-%d.nats-headless", i)
 		want = append(want, "tls://"+host+":4222")
 		if !strings.Contains(guide, ","+host) {
-			t.Errorf("docs/guides/kubernetes.md makes no certificate for %s", host)
+			t.Errorf("docs/guides/deploy.md makes no certificate for %s", host)
 		}
 	}
 	if len(want) < 3 {

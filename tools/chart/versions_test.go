@@ -69,7 +69,7 @@ func TestPageSaysVersions(t *testing.T) {
 	}
 	for row, version := range rows {
 		if want := "| " + row + " | " + version + " |"; !strings.Contains(page, want) {
-			t.Errorf("docs/guides/kubernetes.md lacks %q", want)
+			t.Errorf("docs/guides/deploy.md lacks %q", want)
 		}
 	}
 }

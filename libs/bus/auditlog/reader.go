@@ -28,6 +28,7 @@ const (
 	// that would come again after ackWait only.
 	idleWait = 10 * time.Second
 	// What a reader that died had is given to another after this.
+	//limit:time silence of an audit instance with events | another instance takes them
 	ackWait = 30 * time.Second
 )
 

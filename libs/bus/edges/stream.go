@@ -17,6 +17,8 @@ import (
 const maxRoundFrames = 4096
 
 // StreamTTL is how long a client may come back for an answer.
+//
+//limit:time an answer that a client may come back for is kept | `history_lost`
 const StreamTTL = 30 * time.Minute
 
 // EventStream is the JetStream stream of all that clients may come back for.

@@ -17,7 +17,7 @@ import (
 )
 
 // TestReloadAddsService adds a service while the server runs, with two reloads as
-// docs/guides/bus-users.md says: a server makes the imports of an account that is new at the
+// docs/guides/secure-the-bus.md says: a server makes the imports of an account that is new at the
 // second one. What is connected stays.
 func TestReloadAddsService(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ import (
 // Lifetimes in the registry.
 const (
 	// BeatEvery is how often an instance announces itself, give or take a fifth.
+	//limit:time an instance announces itself
 	BeatEvery = 5 * time.Second
 	// BeatTTL is how long an instance stays in the registry without a heartbeat.
 	BeatTTL = 15 * time.Second
@@ -186,9 +187,9 @@ func (a *Announcer) taken(err error) {
 	}
 }
 
-// Unkept returns why the registry has accepted nothing from the instance for longer than BeatTTL, so that
+// RefusedSince returns why the registry has accepted nothing from the instance for longer than BeatTTL, so that
 // edges no longer see it; nil while they do.
-func (a *Announcer) Unkept() error {
+func (a *Announcer) RefusedSince() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.kept) <= BeatTTL {

@@ -137,9 +137,9 @@ func (r *Registry) Services() []Service {
 // every instance has had time to announce itself.
 func (r *Registry) Current() bool { return r.conn.Connected() && r.hearing.current(time.Now()) }
 
-// Floods returns the ignored announcements by service: of instances beyond MaxInstances, and of services
+// Overflows returns the ignored announcements by service: of instances beyond MaxInstances, and of services
 // beyond MaxServices.
-func (r *Registry) Floods() []Flood { return r.roster.floods() }
+func (r *Registry) Overflows() []Overflow { return r.roster.overflows() }
 
 // Close stops watching.
 func (r *Registry) Close() {

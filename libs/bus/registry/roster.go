@@ -13,14 +13,20 @@ import (
 
 // MaxInstances is how many instances of one service an edge keeps. A known instance keeps its slot for as
 // long as it announces itself, even if others announce themselves, too.
+//
+//limit:service instances of one service that an edge knows | new ones are ignored and counted
 const MaxInstances = 1000
 
 // MaxServices is how many services an edge keeps. A known service keeps its slot for as long as one of its
 // instances announces itself.
+//
+//limit:service services that an edge knows | new ones are ignored and counted
 const MaxServices = 1000
 
 // MaxAnnouncement is the largest announcement, in bytes. The bucket does not store a larger one, and an
 // edge ignores it.
+//
+//limit:service.bytes an announcement | it is ignored
 const MaxAnnouncement = 4 << 10
 
 // floodOver is how long a service must stay within MaxInstances until its flood counts as over.
@@ -64,15 +70,15 @@ type refusals struct {
 	told   bool
 }
 
-// Flood is how many announcements an edge has ignored: of instances beyond MaxInstances or, if Service is
+// Overflow is how many announcements an edge has ignored: of instances beyond MaxInstances or, if Service is
 // empty, of services beyond MaxServices. Latest is one of those services.
-type Flood struct {
+type Overflow struct {
 	Service string
 	Refused uint64
 	Latest  string
 }
 
-func (f *refusals) flood(service string) Flood { return Flood{service, f.count, f.latest} }
+func (f *refusals) overflow(service string) Overflow { return Overflow{service, f.count, f.latest} }
 
 func newRoster() *roster {
 	return &roster{services: map[string]map[string]*entry{}, refused: map[string]*refusals{}}
@@ -227,27 +233,27 @@ func (r *roster) ahead() (services []time.Duration) {
 }
 
 // floods returns the services with ignored announcements, by name.
-func (r *roster) floods() (all []Flood) {
+func (r *roster) overflows() (all []Overflow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for service, f := range r.refused {
-		all = append(all, f.flood(service))
+		all = append(all, f.overflow(service))
 	}
-	slices.SortFunc(all, func(a, b Flood) int { return cmp.Compare(a.Service, b.Service) })
+	slices.SortFunc(all, func(a, b Overflow) int { return cmp.Compare(a.Service, b.Service) })
 	return all
 }
 
 // tell returns the floods that have begun or ended since the last call.
-func (r *roster) tell(now time.Time) (began, ended []Flood) {
+func (r *roster) tell(now time.Time) (began, ended []Overflow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for service, f := range r.refused {
 		switch flooding := now.Sub(f.last) < floodOver; {
 		case flooding && !f.told:
-			began = append(began, f.flood(service))
+			began = append(began, f.overflow(service))
 			f.told = true
 		case !flooding && f.told:
-			ended = append(ended, f.flood(service))
+			ended = append(ended, f.overflow(service))
 			f.told = false
 		}
 	}

@@ -48,7 +48,7 @@ func TestRosterIsBounded(t *testing.T) {
 		t.Error("another service has no place for an instance")
 	}
 	refused := uint64(strangers - (MaxInstances - 1))
-	if all := r.floods(); len(all) != 1 || all[0].Service != "evil" || all[0].Refused != refused {
+	if all := r.overflows(); len(all) != 1 || all[0].Service != "evil" || all[0].Refused != refused {
 		t.Errorf("the floods are %v; %d announcements were refused", all, refused)
 	}
 	if !r.leave("evil", "made-up-0") || r.leave("evil", "made-up-0") {
@@ -117,8 +117,8 @@ func TestRosterBoundsServices(t *testing.T) {
 	if _, changed := beat(r, "text", "two", now); !changed {
 		t.Error("a service that is known has no place for an instance")
 	}
-	want := Flood{"", names - (MaxServices - 1), fmt.Sprintf("evil-%d", names-1)}
-	if all := r.floods(); len(all) != 1 || all[0] != want {
+	want := Overflow{"", names - (MaxServices - 1), fmt.Sprintf("evil-%d", names-1)}
+	if all := r.overflows(); len(all) != 1 || all[0] != want {
 		t.Errorf("the floods are %v, not %v", all, want)
 	}
 	if _, changed := r.enter(said{ann: &busv1.Announcement{Service: "listed", Instance: "one"}, at: now, listed: true}); changed {
@@ -136,7 +136,7 @@ func TestRosterBoundsServices(t *testing.T) {
 		}
 		r.admits(service, "stranger")
 	}
-	if n := len(r.floods()); n > MaxServices+1 {
+	if n := len(r.overflows()); n > MaxServices+1 {
 		t.Errorf("%d services are counted one by one", n)
 	}
 }

@@ -18,8 +18,10 @@ import (
 // Lifetimes of what edges keep.
 const (
 	// SessionTTL is how long a legacy session lives without being renewed.
+	//limit:kept a session without requests | it ends
 	SessionTTL = 24 * time.Hour
 	// OutcomeTTL is how long an idempotency key is remembered.
+	//limit:kept an idempotency key | it is forgotten
 	OutcomeTTL = 24 * time.Hour
 	// NameTTL is how long a name is kept for a service that is not seen.
 	NameTTL = 7 * 24 * time.Hour

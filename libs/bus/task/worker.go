@@ -18,11 +18,14 @@ import (
 const (
 	// beatEvery is how often an instance says that it still runs a task, and looks
 	// whether the task is still its own.
+	//limit:time an instance sends a heartbeat for its task
 	beatEvery = time.Second
 	// silence is how long after the last beat another instance takes over.
+	//limit:time silence of an instance with a task | another instance runs it
 	silence = 3 * time.Second
 	// maxLost is how many instances a run may lose before the task fails: what
 	// kills one after the other must not go on forever.
+	//limit:call instances that one run of a task may lose | `peer_lost`
 	maxLost = 5
 	// pullTime is how long one request for a task waits at the server.
 	pullTime = 20 * time.Second

@@ -9,6 +9,8 @@ import (
 )
 
 // MaxPage is the most rows of one List.
+//
+//limit:message events in a page of the audit trail
 const MaxPage = 1000
 
 // NoTenant is the filter for events without a tenant.

@@ -143,6 +143,8 @@ type Store interface {
 	// Show returns the rows of a call, or the one of an event, by id. None is no
 	// error.
 	Show(ctx context.Context, id string) ([]Row, error)
+	// Others returns how many rows there are of tenants other than the given one.
+	Others(ctx context.Context, tenant string) (int64, error)
 	// Chains returns the end of every chain, in the order of tenants.
 	Chains(ctx context.Context) ([]Chain, error)
 	// Unchained returns the tenants that have rows and no chain, which nothing here writes.

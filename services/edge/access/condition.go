@@ -18,9 +18,11 @@ import (
 
 // Bounds of conditions.
 const (
+	//limit:policy a condition (`when`) | the file is refused
 	maxWhen = 4 << 10
 	// maxCost bounds what one condition computes for a call, in units of CEL: some
 	// milliseconds.
+	//limit:policy cost of evaluating a condition | the call is refused
 	maxCost = 100_000
 )
 

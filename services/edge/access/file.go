@@ -17,6 +17,8 @@ import (
 )
 
 // MaxFile bounds a policy file, bytes.
+//
+//limit:policy a policy file | the file is refused
 const MaxFile = 1 << 20
 
 // File is a policy file as it is written. docs/reference/access.md says what its members mean.

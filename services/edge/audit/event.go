@@ -17,9 +17,11 @@ import (
 
 // Bytes kept of what clients send.
 const (
+	//limit:message arguments in an audit event | the rest is left out
 	maxArguments = 8 << 10
-	maxName      = 2 << 10
-	maxWord      = 200
+	//limit:message a name in an audit event | the rest is left out
+	maxName = 2 << 10
+	maxWord = 200
 )
 
 // Begun is the outcome of a call that has begun; of one that has no other, none

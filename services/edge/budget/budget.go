@@ -17,13 +17,16 @@ import (
 
 const (
 	// DefaultLimit is what one edge holds at most, in bytes.
+	//limit:call large results that an edge holds until clients have read them | `overloaded`
 	DefaultLimit = 128 << 20
 	// small is what a part of a request may hold and still have the last quarter of
 	// the budget: who asks for little is not refused because of others, who ask for
 	// much.
+	//limit:call a result that counts as large | it is taken up to three quarters of that
 	small = 256 << 10
 	// brief is what a call may bring without being counted: those that are have a
 	// bound in number.
+	//limit:call arguments of a call that count towards 128 MiB of an edge
 	brief = 4 << 10
 )
 

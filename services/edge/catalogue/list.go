@@ -43,7 +43,9 @@ func (k Kind) key() string {
 // Bounds of one page. The bytes bound keeps a page within what a message may
 // carry through any proxy on the way.
 const (
+	//limit:message entries of a page of a list | the next page has more
 	pageItems = 250
+	//limit:message their bytes | the same
 	pageBytes = 512 << 10
 )
 
@@ -186,6 +188,7 @@ var entryLimits = mcp.Limits{
 	Bytes: maxEntry, Depth: 60, Values: maxEntry, Members: maxEntry, NumberBytes: 400, StringBytes: maxEntry,
 }
 
+//limit:service a tool, resource, template or prompt | it is left out
 const maxEntry = 1 << 20
 
 // entry checks what a service wrote about one of its tools, prompts or

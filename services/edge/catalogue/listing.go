@@ -93,7 +93,9 @@ func (s *Snapshot) reads(service, uri string) bool {
 
 // Bounds of what a service gives as one page.
 const (
-	maxListed        = 1 << 20
+	//limit:message a page that a service lists
+	maxListed = 1 << 20
+	//limit:message a cursor of a service
 	maxServiceCursor = 8 << 10
 )
 

@@ -219,8 +219,8 @@ func (l *Live) Services() []registry.Service { return l.now.Load().services }
 // registry.Registry. Of the zero Live, which follows no bus, it is true.
 func (l *Live) Current() bool { return l.registry == nil || l.registry.Current() }
 
-// Floods are those of the registry.
-func (l *Live) Floods() []registry.Flood { return l.registry.Floods() }
+// Overflows are those of the registry.
+func (l *Live) Overflows() []registry.Overflow { return l.registry.Overflows() }
 
 // ClockOffset is that of the registry.
 func (l *Live) ClockOffset() (offset time.Duration, known bool) { return l.registry.ClockOffset() }

@@ -10,6 +10,8 @@ import (
 )
 
 // MaxURI is the longest URI, or URI template that a client names, in bytes.
+//
+//limit:message a URI that a client names | `invalid_params`
 const MaxURI = 2 << 10
 
 // CheckURI refuses a URI that is longer than any that is served. Doors ask before

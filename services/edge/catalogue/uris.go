@@ -112,6 +112,8 @@ func (b *builder) settleURIs() {
 
 // maxPatterns bounds the templates, and the prefixes, of one service: to find out
 // who reads a URI takes time with their number.
+//
+//limit:service templates, and prefixes of URIs, of one service | further ones are left out
 const maxPatterns = 256
 
 // template is newTemplate, which is slow, with what earlier builds have made.

@@ -7,6 +7,8 @@ import (
 )
 
 // MaxSockets bounds the WebSockets that one edge keeps open.
+//
+//limit:connection WebSockets of an edge | more are refused
 const MaxSockets = 10_000
 
 // Connections are what an edge keeps open beyond a request: WebSockets, and streams

@@ -5,7 +5,9 @@ import "sync"
 // That many messages, and bytes of them unless it is a single one, wait for a
 // slow client. Beyond it those of Notify are dropped, and the rest waits.
 const (
-	maxQueued      = 256
+	//limit:connection messages that wait for one SSE stream or WebSocket | notifications of calls are dropped
+	maxQueued = 256
+	//limit:connection their bytes
 	maxQueuedBytes = 256 << 10
 	// maxUnheld is the largest message that Send leaves in the queue.
 	maxUnheld = 32 << 10

@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/problem"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/forms"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // refused is an error that HTTP has a status of its own for: 405, 406 or 415.
@@ -64,7 +64,7 @@ func RefuseProblem(w http.ResponseWriter, err error) {
 // Refuse answers a request of MCP with an error; m is what is known of its
 // message, nil for nothing.
 func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
-	status, body := era.ErrorMessage(m, version, err)
+	status, body := protocol.ErrorMessage(m, version, err)
 	RefuseWith(w, status, body, err)
 }
 

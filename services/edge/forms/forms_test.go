@@ -1,8 +1,6 @@
 package forms_test
 
 import (
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -11,72 +9,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
-
-// TestDocument holds the table of the doors that are not MCP's against
-// docs/reference/errors.md; that of MCP is era's test.
-func TestDocument(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../../docs/reference/errors.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(page), "\n| `reason` | HTTP | gRPC | GraphQL |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := 0
-	for line := range strings.Lines(table) {
-		cells := strings.Split(strings.ReplaceAll(line, "`", ""), "|")
-		if len(cells) != 6 || strings.HasPrefix(cells[1], "--") {
-			continue
-		}
-		var want forms.Form
-		if want.HTTP, err = strconv.Atoi(strings.TrimSpace(cells[2])); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if err := want.GRPC.UnmarshalJSON([]byte(`"` + strings.TrimSpace(cells[3]) + `"`)); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		want.GraphQL = strings.TrimSpace(cells[4])
-		for name := range strings.SplitSeq(cells[1], ",") {
-			rows++
-			got := forms.Of(fault.Reason(strings.TrimSpace(name)))
-			if got.HTTP != want.HTTP || got.GRPC != want.GRPC || got.GraphQL != want.GraphQL {
-				t.Errorf("%s is %+v, docs/reference/errors.md says %+v", name, got, want)
-			}
-		}
-	}
-	if rows != 28 {
-		t.Errorf("docs/reference/errors.md has %d reasons of these doors", rows)
-	}
-}
-
-// TestWaysOn holds the ways on that docs/reference/errors.md shows against those there are.
-func TestWaysOn(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../../docs/reference/errors.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(page), "\n| `reason` | MCP | HTTP | GraphQL | gRPC | `/ws` |\n|---|---|---|---|---|---|\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := 0
-	for line := range strings.Lines(table) {
-		cells := strings.Split(strings.TrimSpace(line), "|")
-		if len(cells) != 8 {
-			t.Fatal(line)
-		}
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		rows++
-		said := forms.Way{MCP: cells[2], HTTP: cells[3], GraphQL: cells[4], GRPC: cells[5], WebSocket: cells[6]}
-		if got := forms.WayOn(fault.Reason(strings.Trim(cells[1], "`"))); got != said {
-			t.Errorf("docs/reference/errors.md says %+v, the edge %+v", said, got)
-		}
-	}
-	if rows != 4 {
-		t.Errorf("docs/reference/errors.md has %d rows", rows)
-	}
-}
 
 // A failure that knows its way on better than its reason says it at every door.
 func TestNext(t *testing.T) {

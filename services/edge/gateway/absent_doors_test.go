@@ -8,7 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -26,7 +26,7 @@ func TestAbsentAtTheDoors(t *testing.T) {
 	ns := bustest.Start(t, bustest.Config{})
 	w := startOn(t, ns.URL, nil)
 	doors := api.New(w.gateway, nil)
-	rpc, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: w.gateway})
+	rpc, err := protocol.NewServer(protocol.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: w.gateway})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAbsentAtTheDoors(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r replies
-		rpc.Handle(t.Context(), &era.Request{Message: &m, Door: "test", Version: version, Session: session, InFlight: era.NewInFlight()}, &r)
+		rpc.Handle(t.Context(), &protocol.Request{Message: &m, Door: "test", Version: version, Session: session, InFlight: protocol.NewInFlight()}, &r)
 		return strings.Join(r.said, "\n")
 	}
 	requests := map[string]func() string{

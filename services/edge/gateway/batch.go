@@ -16,7 +16,8 @@ const (
 	// DefaultParallel is how many calls of a batch run at once unless the door
 	// says otherwise, MaxParallel the most it may say.
 	DefaultParallel = 64
-	MaxParallel     = 1024
+	//limit:call concurrent calls of a batch | the others wait
+	MaxParallel = 1024
 )
 
 // Calls are the calls of a batch, each with why it cannot be made, nil for one that

@@ -90,7 +90,7 @@ func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame 
 	}
 	defer func() { r.result.Done(of, len(frame.GetResult().GetJson())) }()
 	return cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
-		OnFrame: r.onFrame, Permit: permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: &r.result,
+		OnFrame: r.onFrame, Permit: permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Budget: &r.result,
 	})
 }
 

@@ -21,6 +21,8 @@ import (
 
 // maxAsked bounds what a tool asks, and what it keeps meanwhile, together with the
 // arguments of the call, bytes.
+//
+//limit:message arguments, questions and state of a call that asks, outside MCP | `too_large`
 const maxAsked = 128 << 10
 
 // Methods of what people do about elicitations, as the audit trail names it; they

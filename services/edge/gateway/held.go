@@ -20,6 +20,7 @@ const (
 	// maxHeld bounds a list of held calls.
 	maxHeld = 1000
 	// maxHeldArguments bounds the arguments of a call that is held, bytes.
+	//limit:message arguments of a call that is held for a person | `too_large`
 	maxHeldArguments = 64 << 10
 )
 

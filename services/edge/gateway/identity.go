@@ -198,9 +198,11 @@ func (cfg *Config) who(ctx context.Context, c Credentials) (Principal, error) {
 const (
 	// maxDepth is how many calls of services may stand between a client and a
 	// tool, so that tools which call each other come to an end.
+	//limit:call depth of tools that call tools | `forbidden`
 	maxDepth = 4
 	// maxDelegation is the longest a call may use its caller's rights, whatever its
 	// tool says it takes. A task has them for store.KeyLife.
+	//limit:time rights of a caller for a tool that calls tools, at most
 	maxDelegation = time.Hour
 )
 

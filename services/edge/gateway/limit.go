@@ -48,6 +48,8 @@ func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func(
 }
 
 // DefaultInFlight is how many calls one edge carries at once.
+//
+//limit:call calls in flight of an edge | `overloaded`
 const DefaultInFlight = 10_000
 
 const (

@@ -12,6 +12,8 @@ import (
 )
 
 // listTime bounds one page of a list, however many services are asked.
+//
+//limit:time a page of resources, from however many services | the list ends there
 const listTime = 10 * time.Second
 
 // Listed is a list as one caller sees it.

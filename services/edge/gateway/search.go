@@ -27,11 +27,14 @@ const (
 
 // Bounds of what the two answer.
 const (
+	//limit:message@maxFound tools in an answer of `search_tools`
 	defaultFound, maxFound = 5, 10
-	maxDescribed           = 10
-	maxFoundBytes          = 2<<10 - 128 // with the rest of the result, 2 KiB
-	maxDescribedBytes      = 64 << 10
-	maxSaid                = 160 // of one description
+	//limit:message tools of a call of `describe_tools` | the rest is left out
+	maxDescribed  = 10
+	maxFoundBytes = 2<<10 - 128 // with the rest of the result, 2 KiB
+	//limit:message an answer of `describe_tools`, unless one tool is longer | the rest is left out
+	maxDescribedBytes = 64 << 10
+	maxSaid           = 160 // of one description
 )
 
 // StandIns is the list of tools in the place of a longer one: its entries, as members of

@@ -111,10 +111,12 @@ func unknownTask() error {
 // one edge while they are kept, each counted with maxTaskResult for its
 // result, for taskLife.
 const (
+	//limit:party tasks in 2 h | `rate_limited`
 	maxTasksOfPayer = 1000
-	maxTaskBytes    = 64 << 20
-	maxTaskResult   = 32 << 10
-	taskLife        = task.Timeout + task.Margin
+	//limit:party their bytes | `rate_limited`
+	maxTaskBytes  = 64 << 20
+	maxTaskResult = 32 << 10
+	taskLife      = task.Timeout + task.Margin
 )
 
 // createTask makes the task that a service wants a call to become.

@@ -18,8 +18,8 @@ type Metrics struct {
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	// services, and tools by service, have series of their own as long as there is room.
-	services     *probe.Room[string]
-	tools, timed *probe.Room[toolOf]
+	services     *probe.LabelLimit[string]
+	tools, timed *probe.LabelLimit[toolOf]
 }
 
 type toolOf struct{ service, tool string }
@@ -36,7 +36,7 @@ const (
 // New makes the figures of an edge of that version. checks are those of /readyz.
 func New(version string, checks func() []probe.Check) *Metrics {
 	m := &Metrics{
-		Probe: probe.New(checks), services: probe.NewRoom[string](maxServices), tools: probe.NewRoom[toolOf](maxTools), timed: probe.NewRoom[toolOf](maxTimed),
+		Probe: probe.New(checks), services: probe.NewLabelLimit[string](maxServices), tools: probe.NewLabelLimit[toolOf](maxTools), timed: probe.NewLabelLimit[toolOf](maxTimed),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_calls_total",
 			Help: "Calls that are over, refused ones too. tool is empty unless the call is for one that exists; outcome is ok, tool_error, input_required, task, left, replayed, or a reason of docs/reference/errors.md.",

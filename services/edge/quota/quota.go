@@ -19,6 +19,8 @@ import (
 const maxPayers = 10_000
 
 // ofTenant is how many times the share of a payer those of one tenant have together.
+//
+//limit:party parties whose share all of a tenant may have together | as for a party
 const ofTenant = 4
 
 // Quota counts what payers keep. Its methods may be used from any goroutine.

@@ -19,8 +19,11 @@ import (
 
 // Limits: bytes of all texts of one tool, bytes of a query, and the number of words looked up for a query.
 const (
-	maxText  = 8 << 10
+	//limit:service text of a tool that `search_tools` reads | the rest is ignored
+	maxText = 8 << 10
+	//limit:message.bytes a query of `search_tools` | the rest is ignored
 	MaxQuery = 512
+	//limit:message different words of it | the rest is ignored
 	maxWords = 32
 )
 

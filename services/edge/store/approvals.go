@@ -22,6 +22,8 @@ import (
 
 // ApprovalLife is how long a person has to agree to a call. Who says nothing
 // has not agreed.
+//
+//limit:time a call is held for a person | `unknown_approval`
 const ApprovalLife = 10 * time.Minute
 
 // HeldCall is a call that waits for a person.
@@ -67,8 +69,11 @@ type Approvals struct {
 
 // Bounds of Quota and Traces.
 const (
-	maxHeldOfPayer   = 256
-	maxHeldBytes     = 4 << 20
+	//limit:party held calls | `rate_limited`
+	maxHeldOfPayer = 256
+	//limit:party their bytes | `rate_limited`
+	maxHeldBytes = 4 << 20
+	//limit:party calls that a person decided on, in 2 h | `rate_limited`
 	maxTracesOfPayer = 20_000
 	// recountEvery is how often what a payer has held is looked for, at most.
 	recountEvery = 5 * time.Second

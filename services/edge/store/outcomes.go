@@ -62,15 +62,18 @@ const (
 	// keyOverhead is about what a record costs besides its value, bytes.
 	keyOverhead = 100
 	// maxRemembered bounds the keys that an edge remembers itself.
+	//limit:kept idempotency keys remembered if the bucket is lost | the oldest are forgotten
 	maxRemembered = 50_000
 )
 
 // Bounds of the records that one payer has through one edge. Results are kept in
 // three quarters of that room; beyond, only that the call ran.
 const (
+	//limit:party idempotency keys in 24 h | `rate_limited`
 	maxKeysOfPayer = 50_000
-	maxKeyBytes    = 16 << 20
-	resultsPart    = 0.75
+	//limit:party their bytes; beyond 12 MiB only that the calls ran is kept | `rate_limited`
+	maxKeyBytes = 16 << 20
+	resultsPart = 0.75
 )
 
 // Outcomes are the records of calls with idempotency keys, by the digest of

@@ -24,7 +24,7 @@ var Stages = []Stage{
 		"net/http.serverHandler.", "net/http.(*ServeMux).", "services/edge.", "services/edge/door.", "services/edge/door/streamable.", "services/edge/identity.", "main.floorEdge.func",
 	}},
 	{"parse", []string{"libs/mcp."}},
-	{"version of MCP, splice", []string{"services/edge/era."}},
+	{"version of MCP, splice", []string{"services/edge/protocol."}},
 	{"chain", []string{"services/edge/gateway.", "services/edge/budget."}},
 	{"link authenticate", []string{"services/edge/gateway.authenticate.", "services/edge/gateway.(*run).authenticate", "services/edge/gateway.(*Gateway).Authenticate"}},
 	{"link find", []string{"services/edge/gateway.find.", "services/edge/catalogue."}},

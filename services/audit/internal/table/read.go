@@ -58,6 +58,17 @@ func (t *Table) Chains(ctx context.Context) (all []trail.Chain, err error) {
 	return all, err
 }
 
+// Others implements trail.Store. It reads the ends of chains, not the rows.
+func (t *Table) Others(ctx context.Context, tenant string) (n int64, err error) {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
+		_, err := database.One(ctx, tx, `SELECT CAST(coalesce(sum(c.seq - (
+				SELECT coalesce(max(p.seq), 0) FROM audit_checkpoint AS p WHERE p.tenant = c.tenant AND p.pruned)), 0) AS bigint)
+			FROM audit_chain AS c WHERE c.tenant <> $1`, []any{tenant}, &n)
+		return err
+	})
+	return n, err
+}
+
 // Unchained implements trail.Store. It looks each tenant up in the index, and does not read the rows.
 func (t *Table) Unchained(ctx context.Context) ([]string, error) {
 	return read(ctx, t, func(scan func(...any) error) (tenant string, err error) {

@@ -16,6 +16,7 @@ import (
 // auditCommands are what can be done with the audit trail.
 type auditCommands struct {
 	Ls        auditListCommand           `cmd:"" help:"List calls; the newest are last on a terminal, first elsewhere."`
+	Tail      auditTailCommand           `cmd:"" help:"Print the newest events, and with -f each event that follows."`
 	Show      auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
 	Verify    auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
 	Export    auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, newest first."`
@@ -97,6 +98,38 @@ func (c *auditListCommand) Run(ctx context.Context, out io.Writer) error {
 		o.Filter.Set("all", "true")
 	}
 	return exit(client.RunAuditList(ctx, o, out, os.Stderr))
+}
+
+type auditTailCommand struct {
+	auditFlags
+	auditFilter
+	Follow bool `short:"f" help:"Go on until interrupted, and print each event that reaches the trail."`
+	Limit  int  `default:"10" placeholder:"N" help:"How many earlier events to print first (default ${default})."`
+	All    bool `help:"Also print that a call began."`
+}
+
+// Help implements kong's HelpProvider.
+func (auditTailCommand) Help() string {
+	return `Examples:
+  busbar audit tail -f
+  busbar audit tail -f --outcome forbidden --json
+
+Events are printed in the order in which they reach the trail: a call at its end.
+If the connection is lost, it tries again, and goes on after the last event.
+Each question is an event as well; these are in the trail, but not printed.
+--timeout is for each question.
+
+Exit status: 0 done, also after Ctrl-C; 2 wrong usage; 3 the edge refused; 4 the
+trail could not be read.`
+}
+
+func (c *auditTailCommand) Run(ctx context.Context, out io.Writer) error {
+	o := client.AuditTailOptions{AuditOptions: c.audit(), Follow: c.Follow}
+	o.Filter, o.Most = c.values(), c.Limit
+	if c.All {
+		o.Filter.Set("all", "true")
+	}
+	return exit(client.RunAuditTail(ctx, o, out, os.Stderr))
 }
 
 type auditShowCommand struct {

@@ -24,7 +24,7 @@ type clientFlags struct {
 	Cert    string        `env:"BUSBAR_CERT" placeholder:"FILE" help:"Certificate to show the edge, in PEM."`
 	Key     string        `env:"BUSBAR_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
-	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is forever (default ${default})."`
+	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Time limit; 0 is forever (default ${default})."`
 }
 
 // Validate implements kong's interface.
@@ -101,7 +101,7 @@ type callCommand struct {
 	Name      given    `arg:"" help:"Name of the tool."`
 	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object, @FILE that has one, or - for standard input."`
 	Detach    bool     `help:"Let the call go on as a task, where the tool can, and print the task's id."`
-	Once      string   `placeholder:"KEY" help:"Idempotency key of 1 to 255 bytes: a call that is repeated with the same key and arguments has one effect, and gets the first answer again."`
+	Once      *string  `placeholder:"KEY" help:"Idempotency key of 1 to 255 bytes. A call that is repeated with the same key and arguments runs once and gets the first answer again."`
 }
 
 // Help implements kong's HelpProvider.
@@ -127,14 +127,17 @@ the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 
 // Validate implements kong's interface.
 func (c *callCommand) Validate() error {
-	if len(c.Once) > mcp.MaxIdempotencyKey {
-		return fmt.Errorf("--once has %d bytes; an idempotency key has at most %d", len(c.Once), mcp.MaxIdempotencyKey)
+	if c.Once != nil && mcp.CheckIdempotencyKey(*c.Once) != nil {
+		return fmt.Errorf("--once: an idempotency key is UTF-8 text of 1 to %d bytes, and this one has %d", mcp.MaxIdempotencyKey, len(*c.Once))
 	}
 	return c.clientFlags.Validate()
 }
 
 func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
-	o := client.CallOptions{Options: c.options(), Name: string(c.Name), Arguments: c.Arguments, Detach: c.Detach, Once: c.Once, Begun: begunTasks()}
+	o := client.CallOptions{Options: c.options(), Name: string(c.Name), Arguments: c.Arguments, Detach: c.Detach, Begun: begunTasks()}
+	if c.Once != nil {
+		o.Once = *c.Once
+	}
 	return exit(client.RunCall(ctx, o, os.Stdin, out, os.Stderr))
 }
 

@@ -30,11 +30,11 @@ type devCommand struct {
 	edge.TraceFlags
 	oauthFlags
 	withoutFlag
-	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
+	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus (default ${default}). A port that is taken is replaced by a free one."`
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
 
-	WorkspaceRoots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories whose files the tools of the workspace may read and change: main=/srv/code,docs=/srv/docs. Default none."`
+	WorkspaceRoots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories that the tools of the workspace may read and change: main=/srv/code,docs=/srv/docs."`
 
 	AuditRetention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events of the audit trail are kept; negative is forever (default ${default}, 90 days)."`
 }
@@ -136,7 +136,7 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if logins != nil {
 		ready += " oauth=" + logins.Issuer()
 	}
-	lifecycle.Say(out, slog.LevelInfo, ready)
+	lifecycle.Print(out, slog.LevelInfo, ready)
 	// The edge first: its calls in flight need the services.
 	err = serveBoth(ctx, e, l, logins)
 	return errors.Join(err, fleet.stop(ctx))

@@ -45,10 +45,15 @@ should be it says what follows, and what mends it. It changes nothing.
 Exit status: 0 nothing is wrong; 1 something is; 2 wrong usage.`
 }
 
-func (c *doctorCommand) Run(ctx context.Context, out io.Writer) error {
+// Validate implements kong's interface.
+func (c *doctorCommand) Validate() error {
 	if c.Wait <= 0 {
-		return errors.New("--wait must be more than nothing")
+		return errors.New("--wait must be longer than 0s")
 	}
+	return nil
+}
+
+func (c *doctorCommand) Run(ctx context.Context, out io.Writer) error {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what goes wrong is a finding
 	o := doctor.Options{
 		Bus: c.Flags, Replicas: c.Replicas, DatabaseURL: c.DatabaseURL, Certificates: c.Certificates, Access: c.Access,
@@ -73,10 +78,6 @@ func (c *doctorCommand) show(out io.Writer, found []doctor.Finding) error {
 	if c.JSON {
 		return doctor.ShowJSON(out, found)
 	}
-	width, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		width = 0
-	}
 	style := terminal.NewStyle(term.IsTerminal(int(os.Stdout.Fd())), os.Getenv)
-	return doctor.Show(out, found, style, terminal.Columns(width, os.Getenv))
+	return doctor.Show(out, found, style, terminalWidth())
 }

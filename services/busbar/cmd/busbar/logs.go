@@ -48,7 +48,7 @@ const followMethod = "busbar/logs.follow"
 // Validate implements kong's interface.
 func (c *logsCommand) Validate() error {
 	if c.For <= 0 {
-		return errors.New("--for must be more than nothing")
+		return errors.New("--for must be longer than 0s")
 	}
 	return c.filter().Check()
 }

@@ -20,31 +20,46 @@ import (
 type commandLine struct {
 	lifecycle.Flags
 
-	Dev        devCommand        `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
-	Stdio      stdioCommand      `cmd:"" help:"Serve one MCP client on standard input and output."`
-	Edge       edge.Command      `cmd:"" help:"Run one edge of a fleet."`
-	Tools      toolsCommand      `cmd:"" help:"List the tools of an edge, or show all of one."`
-	Call       callCommand       `cmd:"" help:"Call a tool."`
-	Task       taskCommands      `cmd:"" help:"See, or end, a call that goes on as a task."`
-	Resources  resourcesCommand  `cmd:"" help:"List the resources of an edge."`
-	Read       readCommand       `cmd:"" help:"Print a resource."`
-	Prompts    promptsCommand    `cmd:"" help:"List the prompts of an edge, or fill one in and print it."`
-	Complete   completeCommand   `cmd:"" help:"Print what an argument may be."`
-	Batch      batchCommand      `cmd:"" help:"Make the calls of a file concurrently."`
-	Approve    approveCommand    `cmd:"" help:"Decide on calls that are held, or list them."`
-	Ready      readyCommand      `cmd:"" help:"Ask an edge whether it can carry calls."`
-	Services   serviceCommand    `cmd:"" help:"List the services of a bus, or give a name to one of them."`
-	Bus        busCommands       `cmd:"" help:"Look at the buckets and streams of a bus, or make them."`
-	Doctor     doctorCommand     `cmd:"" help:"Look at everything, and say what is wrong and what mends it."`
-	Top        topCommand        `cmd:"" help:"Show what the instances on a bus do, live."`
-	Logs       logsCommand       `cmd:"" help:"Show what calls log, while they log it."`
-	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
-	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
-	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
-	Init       initCommand       `cmd:"" help:"Write a service to start from."`
-	Completion completionCommand `cmd:"" help:"Print what makes a shell complete this program."`
+	Tools     toolsCommand     `cmd:"" group:"call" help:"List the tools of an edge, or describe one."`
+	Call      callCommand      `cmd:"" group:"call" help:"Call a tool."`
+	Batch     batchCommand     `cmd:"" group:"call" help:"Make the calls of a file concurrently."`
+	Task      taskCommands     `cmd:"" group:"call" help:"List, read or cancel calls that run as tasks."`
+	Approve   approveCommand   `cmd:"" group:"call" help:"Decide on held calls, or list them."`
+	Resources resourcesCommand `cmd:"" group:"call" help:"List the resources of an edge."`
+	Read      readCommand      `cmd:"" group:"call" help:"Print a resource."`
+	Prompts   promptsCommand   `cmd:"" group:"call" help:"List the prompts of an edge, or fill one in and print it."`
+	Complete  completeCommand  `cmd:"" group:"call" help:"Print suggestions for an argument of a prompt or a resource template."`
+
+	Dev   devCommand   `cmd:"" group:"run" help:"Run the whole system in this process, with a NATS server inside."`
+	Stdio stdioCommand `cmd:"" group:"run" help:"Serve one MCP client on standard input and output."`
+	Edge  edge.Command `cmd:"" group:"run" help:"Run one edge of a fleet."`
+
+	Ready      readyCommand      `cmd:"" group:"operate" help:"Ask an edge whether it can carry calls."`
+	Services   serviceCommand    `cmd:"" group:"operate" help:"List the services on a bus, or give a name to one of them."`
+	Top        topCommand        `cmd:"" group:"operate" help:"Show calls and errors of instances or tools, live."`
+	Logs       logsCommand       `cmd:"" group:"operate" help:"Print what calls log, as they log it."`
+	Doctor     doctorCommand     `cmd:"" group:"operate" help:"Check everything, and say what is wrong and how to mend it."`
+	Bus        busCommands       `cmd:"" group:"operate" help:"Check the buckets and streams of a bus, or create them."`
+	NATSConfig natsConfigCommand `cmd:"" group:"operate" name:"nats-config" help:"Create the users of a bus, their secrets, and the NATS configuration for them."`
+
+	Access accessCommands `cmd:"" group:"access" help:"Check a policy file, and ask what callers may do."`
+	Key    keyCommand     `cmd:"" group:"access" help:"Create, list and revoke API keys."`
+
+	Audit auditCommands `cmd:"" group:"audit" help:"Read and verify the audit trail, or run the service that keeps it."`
+
+	Init       initCommand       `cmd:"" group:"write" help:"Write a new service to start from."`
+	Completion completionCommand `cmd:"" group:"write" help:"Print a shell completion script."`
 	Suggest    suggestCommand    `cmd:"" name:"__complete" hidden:"" passthrough:""`
-	Audit      auditCommands     `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
+}
+
+// groups are the groups of commands, in the order of the help.
+var groups = []kong.Group{
+	{Key: "call", Title: "Call tools, and use what services offer:"},
+	{Key: "run", Title: "Run a system, an edge or a service:"},
+	{Key: "operate", Title: "Operate a system:"},
+	{Key: "access", Title: "Control access:"},
+	{Key: "audit", Title: "Audit calls:"},
+	{Key: "write", Title: "Write a service:"},
 }
 
 const description = `Busbar serves the Model Context Protocol from independent services on a NATS bus.
@@ -57,9 +72,9 @@ func main() {
 }
 
 func grammar() (*commandLine, []kong.Option) {
-	options := []kong.Option{kong.Vars{"default_url": client.DefaultURL}, kong.UsageOnError(), kong.PostBuild(examples)}
+	options := []kong.Option{kong.Vars{"default_url": client.DefaultURL}, kong.UsageOnError(), kong.PostBuild(examples), kong.ExplicitGroups(groups)}
 	for _, p := range parts() {
-		options = append(options, kong.DynamicCommand(p.command, p.help+".", "Services:", p.program))
+		options = append(options, kong.DynamicCommand(p.command, p.help+".", "run", p.program))
 	}
 	return &commandLine{Audit: auditCommands{Serve: *service.NewCommand("audit", audit.New)}}, options
 }
@@ -78,18 +93,13 @@ func examples(k *kong.Kong) error {
 	})
 }
 
-type serviceCommand struct {
-	List   edge.ListServices `cmd:"" default:"withargs" help:"List services, their instances and versions, what they offer, and names that two services offer."`
-	Assign edge.AssignName   `cmd:"" help:"Give a name to a service, whoever has it."`
-}
-
 type busCommands struct {
-	Check edge.CheckBus `cmd:"" help:"Say which buckets and streams are there, on how many servers, how full, and what is wrong."`
-	Apply edge.ApplyBus `cmd:"" help:"Make the buckets and streams, or bring them up to date."`
+	Check edge.CheckBus `cmd:"" help:"List buckets and streams with their copies and sizes, and say what is wrong."`
+	Apply edge.ApplyBus `cmd:"" help:"Create the buckets and streams, or bring them up to date."`
 }
 
 type keyCommand struct {
-	Create edge.CreateKey `cmd:"" help:"Make an API key for a principal, and print it once."`
-	Ls     edge.ListKeys  `cmd:"" help:"List API keys, their principals, and when each was used last."`
-	Revoke edge.RevokeKey `cmd:"" help:"End an API key, at every edge and at once."`
+	Create edge.CreateKey `cmd:"" help:"Create an API key for a principal, and print it once."`
+	Ls     edge.ListKeys  `cmd:"" help:"List API keys with their principals and last use."`
+	Revoke edge.RevokeKey `cmd:"" help:"Revoke an API key at every edge, at once."`
 }

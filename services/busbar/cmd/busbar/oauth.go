@@ -25,7 +25,7 @@ import (
 // oauthFlags are those of the development authorization server. The tags are read by
 // kong.
 type oauthFlags struct {
-	OAuth       bool   `name:"oauth" env:"BUSBAR_DEV_OAUTH" help:"Have clients log in, at an authorization server for this machine alone. It asks for no password: who logs in chooses one of the principals of --access, or ada and bob without it."`
+	OAuth       bool   `name:"oauth" env:"BUSBAR_DEV_OAUTH" help:"Make clients log in at an authorization server for this machine only. It asks for no password: people choose a principal of --access, or ada or bob without it."`
 	OAuthListen string `name:"oauth-listen" default:"127.0.0.1:8002" env:"BUSBAR_DEV_OAUTH_LISTEN" placeholder:"HOST:PORT" help:"Where the authorization server of --oauth listens (default ${default})."`
 }
 

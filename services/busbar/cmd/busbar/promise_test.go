@@ -15,7 +15,7 @@ import (
 
 var promise = flag.Bool("promise", false, "write testdata/commands.txt, after what was removed has been under its old name for a release")
 
-// TestPromise holds the command line to what docs/reference/compatibility.md promises: no command,
+// TestPromise holds the command line to what docs/guides/operate.md promises: no command,
 // argument, flag or variable goes, or becomes one that has to be given.
 func TestPromise(t *testing.T) {
 	t.Parallel()

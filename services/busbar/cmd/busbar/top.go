@@ -17,21 +17,24 @@ import (
 
 type topCommand struct {
 	join.Flags
-	Every time.Duration `default:"2s" placeholder:"TIME" help:"Time between two looks (default ${default})."`
-	Once  bool          `help:"Look for that long, print what was seen, and end."`
-	JSON  bool          `name:"json" env:"BUSBAR_JSON" help:"Print a line of JSON for each look."`
+	Every time.Duration `default:"2s" placeholder:"TIME" help:"Time between two measurements, at least 200ms (default ${default})."`
+	Tools bool          `help:"Show tools instead of instances."`
+	Once  bool          `help:"Measure for that time, print the result, and end."`
+	JSON  bool          `name:"json" env:"BUSBAR_JSON" help:"Print a line of JSON for each measurement."`
 }
 
 // Help implements kong's HelpProvider.
 func (topCommand) Help() string {
 	return `Examples:
   busbar top
+  busbar top --tools
   busbar top --once --json --nats tls://nats.example:4222 --nats-nkey operator.secret
 
-Shows each instance on the bus: calls and errors of a second, within what time
-half and 99 of 100 calls ended, slots that are taken, calls that wait for one. It asks each
-instance once for every look. Where standard output is no terminal, each look is
-printed below the one before. q ends.`
+Shows each instance on the bus: calls and errors per second, the times within which
+50% and 99% of the calls ended, used slots, calls that wait for a slot, and calls
+and errors since the instance started. Press t to switch between instances and
+tools, and q to quit. It asks each instance once for each measurement. If standard
+output is not a terminal, it prints each measurement below the last one.`
 }
 
 const (
@@ -43,10 +46,15 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-func (c *topCommand) Run(ctx context.Context, out io.Writer) error {
+// Validate implements kong's interface.
+func (c *topCommand) Validate() error {
 	if c.Every < leastLook {
-		return fmt.Errorf("--every %v: look at most every %v", c.Every, leastLook)
+		return fmt.Errorf("--every %v: the shortest time is %v", c.Every, leastLook)
 	}
+	return nil
+}
+
+func (c *topCommand) Run(ctx context.Context, out io.Writer) error {
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
 	conn, err := c.ConnectNow(joining, permission.Operator, "top")
@@ -56,7 +64,7 @@ func (c *topCommand) Run(ctx context.Context, out io.Writer) error {
 	defer conn.Close()
 	stdout, stdin := int(os.Stdout.Fd()), int(os.Stdin.Fd())
 	onScreen := term.IsTerminal(stdout)
-	o := top.Options{Every: c.Every, Once: c.Once, JSON: c.JSON, Style: terminal.NewStyle(onScreen, os.Getenv)}
+	o := top.Options{Every: c.Every, Tools: c.Tools, Once: c.Once, JSON: c.JSON, Style: terminal.NewStyle(onScreen, os.Getenv)}
 	if !onScreen || !term.IsTerminal(stdin) || c.Once || c.JSON {
 		return top.Run(ctx, conn, o, out)
 	}
@@ -73,7 +81,7 @@ func (c *topCommand) Run(ctx context.Context, out io.Writer) error {
 	defer func() { _, _ = io.WriteString(out, leaveScreen) }()
 	o.Screen = func() (int, int) {
 		width, height, err := term.GetSize(stdout)
-		if err != nil {
+		if err != nil || width <= 0 || height <= 0 { // as in a pseudo terminal without a size
 			return terminal.Columns(0, os.Getenv), 24
 		}
 		return width, height

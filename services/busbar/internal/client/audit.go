@@ -48,8 +48,10 @@ func eventTook(e *trail.Row) string {
 }
 
 type auditPage struct {
-	Events []jsontext.Value `json:"events"`
-	Next   string           `json:"next"`
+	Events   []jsontext.Value `json:"events"`
+	Next     string           `json:"next"`
+	More     bool             `json:"more"`
+	NotShown int64            `json:"notShown"`
 }
 
 // audit asks an edge about its audit trail.
@@ -139,6 +141,7 @@ func (r *run) eachEvent(ctx context.Context, o AuditOptions, visit func(jsontext
 		if err := decode(raw, &page); err != nil {
 			return &ProtocolError{Message: "the list is malformed", Err: err}
 		}
+		r.notShown = max(r.notShown, page.NotShown)
 		for _, e := range page.Events {
 			if err := visit(e); err != nil {
 				return err
@@ -199,24 +202,39 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 		return run.print(terminal.SafeJSON("["+strings.Join(raw, ",")+"]")+"\n", ExitOK)
 	case o.JSON:
 		return run.print("["+strings.Join(raw, ",")+"]\n", ExitOK)
+	}
+	code := ExitOK
+	switch {
+	case len(events) == 0 && len(o.Filter) > 0:
+		fmt.Fprintln(stderr, "no events match; a call is listed within a second of its end")
 	case len(events) == 0:
-		fmt.Fprintln(stderr, "no events; a call is listed within a second of its end")
-		return ExitOK
+		fmt.Fprintln(stderr, "no events yet; a call is listed within a second of its end")
 	case o.Terminal:
-		return run.print(auditTable(events, terminal.Columns(o.Width, run.getenv), run.style), ExitOK)
-	}
-	var b strings.Builder
-	b.WriteString("TIME\tTENANT\tPRINCIPAL\tDOOR\tMETHOD\tNAME\tOUTCOME\tRAN\tTOOK\tCALL\n")
-	for _, e := range events {
-		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call} {
-			if i > 0 {
-				b.WriteByte('\t')
-			}
-			b.WriteString(terminal.SafeLine(cell))
+		code = run.print(auditTable(events, terminal.Columns(o.Width, run.getenv), run.style), ExitOK)
+	default:
+		var b strings.Builder
+		b.WriteString(auditHead)
+		for _, e := range events {
+			b.WriteString(auditLine(&e))
 		}
-		b.WriteByte('\n')
+		code = run.print(b.String(), ExitOK)
 	}
-	return run.print(b.String(), ExitOK)
+	if n := run.notShown; n > 0 && code == ExitOK {
+		are := map[bool]string{true: "event of other tenants is", false: "events of other tenants are"}[n == 1]
+		fmt.Fprintf(stderr, "%d %s not shown\n", n, are)
+	}
+	return code
+}
+
+// auditHead is the first line where standard output is not a terminal; auditLine is an event.
+const auditHead = "TIME\tTENANT\tPRINCIPAL\tDOOR\tMETHOD\tNAME\tOUTCOME\tRAN\tTOOK\tCALL\n"
+
+func auditLine(e *trail.Row) string {
+	cells := []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, eventTook(e), e.Call}
+	for i, cell := range cells {
+		cells[i] = terminal.SafeLine(cell)
+	}
+	return strings.Join(cells, "\t") + "\n"
 }
 
 // Bounds of looking for an id by a part of it: characters of that, and events, the

@@ -16,8 +16,8 @@ import (
 // begin with the time.
 const shortID = 8
 
-// Columns of the table of events. What has no room is taken from the name, then from
-// who called.
+// Columns of the table of events. If the table is too wide, names become narrower first, then
+// callers.
 const (
 	columnTime = iota
 	columnWho
@@ -28,65 +28,59 @@ const (
 	columnCall
 )
 
+var (
+	auditTitles = []string{"TIME", "WHO", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
+	auditCuts   = []terminal.Cut{{Column: columnName, Least: 12}, {Column: columnWho, Least: 8}, {Column: columnOutcome, Least: 9}, {Column: columnName, Least: 4}}
+)
+
+// longDate is the time of a list that has events of other days too.
+const longDate = "01-02 15:04:05"
+
 // auditTable lays events out for a terminal, newest last.
 func auditTable(events []trail.Row, width int, s terminal.Style) string {
-	head := []string{"TIME", "WHO", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
-	widths := make([]int, len(head))
-	for i, h := range head {
-		widths[i] = terminal.Cells(h)
-	}
-	rows, layout, today := make([][]string, len(events)), time.TimeOnly, time.Now().Format(time.DateOnly)
+	layout, today := time.TimeOnly, time.Now().Format(time.DateOnly)
 	if slices.ContainsFunc(events, func(e trail.Row) bool { return e.Time.Local().Format(time.DateOnly) != today }) {
-		layout = "01-02 15:04:05" // names have the room of the date where all is of today
+		layout = longDate // otherwise names get the space of the date
 	}
-	for n, e := range slices.Backward(events) {
-		who, name := e.Principal, e.Name
-		if e.Tenant != "" {
-			who = e.Tenant + "/" + who
-		}
-		if e.Method != mcp.MethodToolsCall || name == "" { // which nearly all are
-			name = strings.TrimSpace(e.Method + " " + name)
-		}
-		row := []string{e.Time.Local().Format(layout), who, name, e.Outcome, e.Executed, eventTook(&e), e.Call[max(0, len(e.Call)-shortID):]}
-		for i, cell := range row {
-			row[i] = terminal.SafeLine(cell)
-			widths[i] = max(widths[i], min(terminal.Cells(row[i]), 2*maxColumn))
-		}
-		rows[len(events)-1-n] = row
+	rows := make([][]string, 0, len(events))
+	for _, e := range slices.Backward(events) {
+		rows = append(rows, auditCells(&e, layout))
 	}
-	over := 2*(len(head)-1) - width
-	for _, w := range widths {
-		over += w
-	}
-	for _, c := range []struct{ column, least int }{{columnName, 12}, {columnWho, 8}, {columnOutcome, 9}, {columnName, 4}} {
-		narrow := min(max(over, 0), max(widths[c.column]-c.least, 0))
-		widths[c.column] -= narrow
-		over -= narrow
-	}
+	table := terminal.NewTable(auditTitles, rows, width, 2*maxColumn, auditCuts...)
 	var b strings.Builder
-	line := func(row []string, paint func(i int, text string) string) {
-		for i, cell := range row {
-			cell = terminal.Clip(cell, widths[i])
-			b.WriteString(paint(i, cell))
-			if i < len(row)-1 {
-				b.WriteString(pad(cell, widths[i]) + "  ")
-			}
-		}
-		b.WriteByte('\n')
-	}
-	line(head, func(_ int, text string) string { return s.Bold(text) })
+	b.WriteString(table.Line(auditTitles, func(_ int, text string) string { return s.Bold(text) }))
 	for _, row := range rows {
-		line(row, func(i int, text string) string {
-			switch {
-			case i == columnOutcome && text != "ok" && text != "task" && text != "input_required":
-				return s.Red(text)
-			case i == columnTime || i == columnCall:
-				return s.Dim(text)
-			}
-			return text
-		})
+		b.WriteString(table.Line(row, auditPaint(s)))
 	}
 	return b.String()
+}
+
+// auditCells are the cells of an event on a terminal.
+func auditCells(e *trail.Row, layout string) []string {
+	who, name := e.Principal, e.Name
+	if e.Tenant != "" {
+		who = e.Tenant + "/" + who
+	}
+	if e.Method != mcp.MethodToolsCall || name == "" { // nearly all are calls of tools
+		name = strings.TrimSpace(e.Method + " " + name)
+	}
+	row := []string{e.Time.Local().Format(layout), who, name, e.Outcome, e.Executed, eventTook(e), e.Call[max(0, len(e.Call)-shortID):]}
+	for i, cell := range row {
+		row[i] = terminal.SafeLine(cell)
+	}
+	return row
+}
+
+func auditPaint(s terminal.Style) func(column int, text string) string {
+	return func(column int, text string) string {
+		switch {
+		case column == columnOutcome && text != "ok" && text != "task" && text != "input_required":
+			return s.Red(text)
+		case column == columnTime || column == columnCall:
+			return s.Dim(text)
+		}
+		return text
+	}
 }
 
 func showEvent(b *strings.Builder, e *trail.Row, s terminal.Style) {

@@ -63,6 +63,9 @@ func RunCall(ctx context.Context, o CallOptions, stdin io.Reader, stdout, stderr
 	case res.Task != "":
 		return r.follow(ctx, res.Task, o.Options, &person{run: r, in: stdin})
 	}
+	if res.replayed() {
+		fmt.Fprintln(stderr, "an earlier call with this key gave this answer; nothing ran now")
+	}
 	return r.show(res, o.Name, o.Options)
 }
 

@@ -316,8 +316,11 @@ func RunComplete(ctx context.Context, o CompleteOptions, stdout, stderr io.Write
 	for _, v := range res.Completion.Values {
 		b.WriteString(terminal.SafeLine(v) + "\n")
 	}
-	if res.Completion.More {
-		fmt.Fprintln(stderr, "there are more; type more of it")
+	switch {
+	case len(res.Completion.Values) == 0:
+		fmt.Fprintf(stderr, "no suggestions for argument %s of %s\n", terminal.SafeLine(o.Argument), terminal.SafeLine(o.Of))
+	case res.Completion.More:
+		fmt.Fprintln(stderr, "there are more suggestions; give more of the value")
 	}
 	return r.print(b.String(), ExitOK)
 }

@@ -138,6 +138,12 @@ func (r *Result) refusal() error {
 	return &RPCError{Message: strings.TrimSpace(resultText(r, false)), Reason: failure.Reason, Executed: fault.No}
 }
 
+// replayed reports whether the result is the answer to an earlier call with the same key.
+func (r *Result) replayed() bool {
+	var meta map[string]jsontext.Value
+	return len(r.Meta) > 0 && decode(r.Meta, &meta) == nil && string(meta[mcp.MetaReplayed]) == "true"
+}
+
 // decodeInputRequests reads the questions in the order of the message. The
 // list is never nil.
 func decodeInputRequests(raw []byte) ([]InputRequest, error) {

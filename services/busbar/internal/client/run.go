@@ -121,6 +121,8 @@ type run struct {
 	asks bool
 	// line shows how far the command has come.
 	line *progressLine
+	// notShown is how many events of other tenants the trail has, if the edge says so.
+	notShown int64
 }
 
 func newRun(o Options, stdout, stderr io.Writer) *run {

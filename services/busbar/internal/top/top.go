@@ -19,13 +19,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
-// Line is what one instance did between two looks.
+// Line is what one instance, or one tool, did between two looks.
 type Line struct {
 	Service  string `json:"service"`
-	Instance string `json:"instance"`
-	Version  string `json:"version"`
-	// Calls and Errors of a second; how long a call took on average, and within what time
-	// half and 99 of 100 ended, which is not known where there was none.
+	Instance string `json:"instance,omitzero"`
+	Version  string `json:"version,omitzero"`
+	// Tool is set in the view by tool. Then times, slots and waiting calls are not known.
+	Tool string `json:"tool,omitzero"`
+	// Calls and Errors are per second. MS is the average time of a call; within P50 and P99 half
+	// of the calls, and 99 of 100, ended. They are 0 if there were no calls.
 	Calls  float64 `json:"calls_per_second"`
 	Errors float64 `json:"errors_per_second"`
 	MS     float64 `json:"average_ms"`
@@ -35,8 +37,9 @@ type Line struct {
 	Running int `json:"running"`
 	Slots   int `json:"slots"`
 	Waiting int `json:"waiting"`
-	// Served since the instance started.
+	// Served and Failed are counts since the instance started.
 	Served int64 `json:"served"`
+	Failed int64 `json:"failed"`
 	// NotReady is why the instance is not ready; empty where it is.
 	NotReady string `json:"not_ready,omitzero"`
 }
@@ -51,7 +54,7 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 	for _, r := range now {
 		l := Line{
 			Service: r.Service, Instance: r.Instance, Version: r.Version, Running: r.Running, Slots: r.Slots,
-			Waiting: r.Waiting, Served: r.Served, NotReady: r.NotReady,
+			Waiting: r.Waiting, Served: r.Served, Failed: r.Failed, NotReady: r.NotReady,
 		}
 		if was, ok := known[r.Instance]; ok && r.Served >= was.Served && took > 0 {
 			calls := r.Served - was.Served
@@ -72,6 +75,45 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 	return lines
 }
 
+// ToolLines compares two looks by tool, over all instances of a service. An instance that was not
+// there before, or has started again, adds to the counts, but not to the rates.
+func ToolLines(before, now []bus.Reading, took time.Duration) (lines []Line) {
+	known := map[string]bus.Reading{}
+	for _, r := range before {
+		known[r.Instance] = r
+	}
+	type name struct{ service, tool string }
+	all := map[name]*Line{}
+	for _, r := range now {
+		was, again := known[r.Instance]
+		again = again && r.Served >= was.Served && took > 0
+		for tool, n := range r.Tools {
+			l := all[name{r.Service, tool}]
+			if l == nil {
+				l = &Line{Service: r.Service, Tool: tool}
+				all[name{r.Service, tool}] = l
+			}
+			l.Served, l.Failed = l.Served+n.Served, l.Failed+n.Failed
+			if before := was.Tools[tool]; again && n.Served > before.Served {
+				l.Calls += float64(n.Served - before.Served)
+				l.Errors += float64(n.Failed - before.Failed)
+				l.MS += milliseconds(time.Duration(n.TookNano - before.TookNano))
+			}
+		}
+	}
+	for _, l := range all {
+		if l.Calls > 0 {
+			l.MS /= l.Calls
+			l.Calls, l.Errors = l.Calls/took.Seconds(), l.Errors/took.Seconds()
+		}
+		lines = append(lines, *l)
+	}
+	slices.SortFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Tool, b.Tool))
+	})
+	return lines
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // column is one of the table: what it shows of an instance. On a screen that is too narrow
@@ -84,25 +126,39 @@ type column struct {
 }
 
 var columns = []column{
-	{"INSTANCE", -12, 3, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Instance), 12) }},
-	{"VERSION", -10, 5, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Version), 10) }},
-	{"CALLS/S", 8, 0, func(l Line) string { return fmt.Sprintf("%.1f", l.Calls) }},
-	{"ERRORS/S", 8, 1, func(l Line) string { return fmt.Sprintf("%.1f", l.Errors) }},
-	{"P50 MS", 8, 4, func(l Line) string { return known(l.P50) }},
-	{"P99 MS", 8, 2, func(l Line) string { return known(l.P99) }},
-	{"SLOTS", 9, 0, func(l Line) string { return fmt.Sprintf("%d/%d", l.Running, l.Slots) }},
+	{"INSTANCE", -8, 4, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Instance), 8) }},
+	{"VERSION", -10, 6, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Version), 10) }},
+	callRate, errorRate,
+	{"P50 MS", 7, 5, func(l Line) string { return known(l.P50) }},
+	{"P99 MS", 7, 2, func(l Line) string { return known(l.P99) }},
+	{"SLOTS", 7, 0, func(l Line) string { return fmt.Sprintf("%d/%d", l.Running, l.Slots) }},
 	{"WAITING", 7, 0, func(l Line) string { return fmt.Sprint(l.Waiting) }},
-	{"SERVED", 9, 6, func(l Line) string { return fmt.Sprint(l.Served) }},
+	failures, served,
 }
+
+// toolColumns are those of the view by tool.
+var toolColumns = []column{
+	{"SERVICE", -12, 4, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Service), 12) }},
+	callRate, errorRate,
+	{"AVERAGE MS", 10, 2, func(l Line) string { return known(l.MS) }},
+	failures, served,
+}
+
+var (
+	callRate  = column{"CALLS/S", 7, 0, func(l Line) string { return fmt.Sprintf("%.1f", l.Calls) }}
+	errorRate = column{"ERRORS/S", 8, 1, func(l Line) string { return fmt.Sprintf("%.1f", l.Errors) }}
+	failures  = column{"ERRORS", 7, 3, func(l Line) string { return fmt.Sprint(l.Failed) }}
+	served    = column{"SERVED", 9, 7, func(l Line) string { return fmt.Sprint(l.Served) }}
+)
 
 const (
 	// narrow is how wide the name of a service is at least.
 	narrow  = 12
-	highest = 6
+	highest = 7
 )
 
-// fit is the columns up to a rank, and what they leave for names of a width.
-func fit(width, rank int) (shown []column, name int) {
+// fit returns the columns up to a rank, and how much of a width they leave for names.
+func fit(columns []column, width, rank int) (shown []column, name int) {
 	name = width
 	for _, c := range columns {
 		if c.rank <= rank {
@@ -112,21 +168,34 @@ func fit(width, rank int) (shown []column, name int) {
 	if name >= narrow || rank == 0 {
 		return shown, max(narrow, name)
 	}
-	return fit(width, rank-1)
+	return fit(columns, width, rank-1)
 }
 
-// Table lays lines out, a heading and a sum first. A height is that of a screen, on which
-// those in trouble come first where not all have room; 0 has all lines and columns.
-func Table(lines []Line, style terminal.Style, width, height int) string {
-	cells, name := columns, narrow
+// Table lays lines out, after a sum and a heading. height is the height of a screen; if not all
+// lines fit, those in trouble come first. With height 0 all lines and columns are shown. tools
+// says that the lines are tools.
+func Table(lines []Line, tools bool, style terminal.Style, width, height int) string {
+	cells, first := columns, "SERVICE"
+	nameOf := func(l Line) string { return terminal.SafeLine(l.Service) }
+	if tools {
+		cells, first = toolColumns, "TOOL"
+		nameOf = func(l Line) string { return terminal.SafeLine(l.Tool) }
+	}
+	name := narrow // no wider than the names, so that numbers are next to them
+	for _, l := range lines {
+		name = max(name, terminal.Cells(nameOf(l)))
+	}
 	clip := func(s string) string { return s }
 	if height > 0 {
-		cells, name = fit(width, highest)
+		var room int
+		cells, room = fit(cells, width, highest)
+		name = min(name, room)
 		clip = func(s string) string { return terminal.Clip(s, width) } // a line that is too long would take two
 	}
 	row := func(first string, show func(column) string) string {
 		var b strings.Builder
-		fmt.Fprintf(&b, "%-*s", name, terminal.Clip(terminal.SafeLine(first), name))
+		first = terminal.Clip(first, name)
+		b.WriteString(first + strings.Repeat(" ", name-terminal.Cells(first)))
 		for _, c := range cells {
 			fmt.Fprintf(&b, " %*s", c.width, show(c))
 		}
@@ -144,11 +213,14 @@ func Table(lines []Line, style terminal.Style, width, height int) string {
 	}
 	var b strings.Builder
 	said := fmt.Sprintf("%d services, %d instances: %.1f calls/s, %.1f errors/s, %d running, %d waiting", len(services), len(lines), sum.Calls, sum.Errors, sum.Running, sum.Waiting)
+	if tools {
+		said = fmt.Sprintf("%d tools of %d services: %.1f calls/s, %.1f errors/s", len(lines), len(services), sum.Calls, sum.Errors)
+	}
 	if unready > 0 {
 		said += fmt.Sprintf(", %d not ready (busbar doctor says why)", unready)
 	}
 	b.WriteString(clip(said) + "\n\n")
-	b.WriteString(style.Bold(row("SERVICE", func(c column) string { return c.title })) + "\n")
+	b.WriteString(style.Bold(row(first, func(c column) string { return c.title })) + "\n")
 	shown := lines
 	if room := max(1, height-4); height > 0 && len(lines) > room {
 		shown = slices.Clone(lines)
@@ -156,7 +228,7 @@ func Table(lines []Line, style terminal.Style, width, height int) string {
 		shown = shown[:room]
 	}
 	for _, l := range shown {
-		text := row(l.Service, func(c column) string { return c.show(l) })
+		text := row(nameOf(l), func(c column) string { return c.show(l) })
 		switch trouble(l) {
 		case 2:
 			text = style.Red(text)
@@ -194,12 +266,14 @@ func known(ms float64) string {
 type Options struct {
 	// Every is the time between two looks.
 	Every time.Duration
+	// Tools shows tools at first. The key t switches between instances and tools.
+	Tools bool
 	// Once looks twice and ends; JSON prints each look as a line of JSON.
 	Once, JSON bool
 	Style      terminal.Style
 	// Screen is the size of a terminal that is drawn over; nil for plain lines.
 	Screen func() (width, height int)
-	// Keys are what is typed; q and Ctrl-C end. Nil for none.
+	// Keys are the keys that are pressed; q and Ctrl-C end. Nil for none.
 	Keys <-chan byte
 	// Resized has a value when Screen may have changed.
 	Resized <-chan struct{}
@@ -217,11 +291,11 @@ func Run(ctx context.Context, conn *bus.Conn, o Options, out io.Writer) error {
 	at := time.Now()
 	tick := time.NewTicker(o.Every)
 	defer tick.Stop()
-	lines := Lines(nil, before, 0)
+	last := look{Lines(nil, before, 0), ToolLines(nil, before, 0)}
 	silent := "" // why lines are not of now
 	for {
 		if !o.Once {
-			if err := o.show(out, lines, silent); err != nil {
+			if err := o.show(out, last, silent); err != nil {
 				return err
 			}
 		}
@@ -234,6 +308,8 @@ func Run(ctx context.Context, conn *bus.Conn, o Options, out io.Writer) error {
 				o.Keys = nil
 			case key == 'q' || key == 'Q' || key == 3:
 				return nil
+			case key == 't' || key == 'T':
+				o.Tools = !o.Tools
 			}
 			continue
 		case <-o.Resized:
@@ -252,9 +328,11 @@ func Run(ctx context.Context, conn *bus.Conn, o Options, out io.Writer) error {
 			continue
 		}
 		silent = ""
-		lines, before, at = Lines(before, now, time.Since(at)), now, time.Now()
+		took := time.Since(at)
+		last = look{Lines(before, now, took), ToolLines(before, now, took)}
+		before, at = now, time.Now()
 		if o.Once {
-			return o.show(out, lines, "")
+			return o.show(out, last, "")
 		}
 	}
 }
@@ -265,13 +343,19 @@ const (
 	restLine = "\x1b[K\r\n"
 )
 
-// show prints what was seen; where the bus is silent, what was seen before stays on a
-// screen alone.
-func (o Options) show(out io.Writer, lines []Line, silent string) error {
+// look is one measurement, by instance and by tool.
+type look struct{ instances, tools []Line }
+
+// show prints a look. If the bus does not answer, only a screen keeps the last look.
+func (o Options) show(out io.Writer, last look, silent string) error {
+	lines, of := last.instances, "instances"
+	if o.Tools {
+		lines, of = last.tools, "tools"
+	}
 	if o.JSON {
-		look := map[string]any{"time": time.Now().UTC(), "instances": slices.Concat([]Line{}, lines)}
+		look := map[string]any{"time": time.Now().UTC(), of: slices.Concat([]Line{}, lines)}
 		if silent != "" {
-			look["instances"], look["error"] = []Line{}, silent
+			look[of], look["error"] = []Line{}, silent
 		}
 		if err := json.MarshalWrite(out, look, json.Deterministic(true), jsontext.Multiline(false)); err != nil {
 			return err
@@ -280,7 +364,7 @@ func (o Options) show(out io.Writer, lines []Line, silent string) error {
 		return err
 	}
 	if o.Screen == nil {
-		text := Table(lines, o.Style, 0, 0)
+		text := Table(lines, o.Tools, o.Style, 0, 0)
 		if silent != "" {
 			text = terminal.SafeLine(silent) + "\n"
 		}
@@ -290,15 +374,19 @@ func (o Options) show(out io.Writer, lines []Line, silent string) error {
 	width, height := o.Screen()
 	var b strings.Builder
 	b.WriteString(home)
-	table := Table(lines, o.Style, width, height-1)
+	table := Table(lines, o.Tools, o.Style, width, height-1)
 	for line := range strings.Lines(table) {
 		b.WriteString(strings.TrimSuffix(line, "\n") + restLine)
 	}
-	last := o.Style.Dim("q ends")
-	if silent != "" {
-		last = o.Style.Red(terminal.Clip(terminal.SafeLine(silent)+"; q ends", width))
+	keys := "t shows tools, q quits"
+	if o.Tools {
+		keys = "t shows instances, q quits"
 	}
-	b.WriteString(last + toEnd)
+	foot := o.Style.Dim(terminal.Clip(keys, width))
+	if silent != "" {
+		foot = o.Style.Red(terminal.Clip(terminal.SafeLine(silent)+"; q quits", width))
+	}
+	b.WriteString(foot + toEnd)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -52,7 +52,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	table := top.Table(lines, terminal.Style{}, 60, 6)
+	table := top.Table(lines, false, terminal.Style{}, 60, 6)
 	for line := range strings.Lines(table) {
 		if terminal.Cells(strings.TrimSuffix(line, "\n")) > 60 {
 			t.Errorf("too wide: %q", line)
@@ -62,15 +62,15 @@ func TestLines(t *testing.T) {
 		t.Errorf("the table is\n%s", table)
 	}
 	unready := top.Lines(nil, []bus.Reading{{Service: "a"}, {Service: "resource", NotReady: "database: its disk is full"}}, 0)
-	if table := top.Table(unready, terminal.Style{}, 120, 5); !strings.Contains(table, "1 not ready") || !strings.Contains(table, "resource") {
+	if table := top.Table(unready, false, terminal.Style{}, 120, 5); !strings.Contains(table, "1 not ready") || !strings.Contains(table, "resource") {
 		t.Errorf("an instance that is not ready is not shown first:\n%s", table)
 	}
 	// What says whether more instances are needed is there at any width, and who is in
 	// trouble at any height.
 	for width, want := range map[int][]string{
-		120: {"SERVED", "P50 MS", "INSTANCE", "WAITING"}, 80: {"INSTANCE", "P50 MS", "P99 MS", "ERRORS/S", "SLOTS", "WAITING"}, 40: {"CALLS/S", "SLOTS", "WAITING"},
+		120: {"SERVED", "P50 MS", "INSTANCE", "WAITING"}, 80: {"INSTANCE", "P50 MS", "P99 MS", "ERRORS/S", " ERRORS", "SLOTS", "WAITING"}, 40: {"CALLS/S", "SLOTS", "WAITING"},
 	} {
-		table := top.Table(lines, terminal.Style{}, width, 5)
+		table := top.Table(lines, false, terminal.Style{}, width, 5)
 		for _, title := range want {
 			if !strings.Contains(table, title) {
 				t.Errorf("%d columns lack %s:\n%s", width, title, table)

@@ -26,6 +26,8 @@ const Path = "/v1"
 const version = "1.0"
 
 // maxActions bounds an array.
+//
+//limit:message calls of a batch at `/v1` | `too_large`
 const maxActions = 1000
 
 // Config says what the door stands before.

@@ -152,7 +152,7 @@ func (h *Handler) read(who api.Caller, body jsontext.Value) (*operation, error) 
 	op := &operation{schema: h.schema, query: in.Query, variables: make(map[string]any, len(in.Variables))}
 	if o.introspects {
 		if !h.cfg.Guard.Loopback && who.Credentials.Bearer == "" {
-			return nil, fault.New(fault.Forbidden, "the schema is told to callers with a token only; docs/reference/graphql.md has it")
+			return nil, fault.New(fault.Forbidden, "the schema is told to callers with a token only; docs/reference/doors.md links to it")
 		}
 		op.schema = h.described
 	}

@@ -149,6 +149,8 @@ func (m *mutation) ExecuteTool(ctx context.Context, in struct{ Input toolInput }
 }
 
 // maxInputs bounds executeTools.
+//
+//limit:message inputs of `executeTools` | `too_large`
 const maxInputs = 1_000
 
 // ExecuteTools resolves executeTools.

@@ -10,12 +10,17 @@ import (
 
 // Bounds of one document, checked before it is parsed.
 const (
-	maxDepth   = 8
-	maxTokens  = 2_000
+	//limit:message levels of a GraphQL document | `too_large`
+	maxDepth = 8
+	//limit:message tokens of a GraphQL document | `too_large`
+	maxTokens = 2_000
+	//limit:message its aliases | `too_large`
 	maxAliases = 15
-	maxFields  = 300
+	//limit:message its fields | `too_large`
+	maxFields = 300
 	// maxIntrospection is the depth of a query that asks for the schema: that of
 	// what clients send.
+	//limit:message levels of a query for the schema | `too_large`
 	maxIntrospection = 20
 )
 

@@ -30,6 +30,7 @@ const (
 
 // Bounds of one connection.
 const (
+	//limit:connection concurrent operations of a WebSocket at `/graphql` | `overloaded`
 	maxOperations = 64
 	maxID         = 128
 )

@@ -28,12 +28,15 @@ import (
 // Limits of the door.
 const (
 	// maxMessage bounds what a client sends; results may be larger.
+	//limit:message a message of gRPC | `RESOURCE_EXHAUSTED`
 	maxMessage = 1 << 20
 	maxResult  = 17 << 20
 	// maxStreams bounds the calls of one connection.
+	//limit:connection streams of a gRPC connection | more wait
 	maxStreams = 100
 	maxHeaders = 16 << 10
 	// idleTime is how long a connection without a call is kept.
+	//limit:time a gRPC connection without a call | it is closed
 	idleTime = 5 * time.Minute
 	// maxPage is the most entries of a list, defaultPage how many there are unless
 	// the client says.

@@ -25,6 +25,8 @@ import (
 
 // maxBatch bounds a batch that is one JSON value; as lines it may be of any
 // length.
+//
+//limit:message calls of a batch as one JSON value at REST | `too_large`
 const maxBatch = 10_000
 
 // ndjson is one JSON value a line, in both directions.

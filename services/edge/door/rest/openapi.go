@@ -27,9 +27,12 @@ var openAPIDocument []byte
 const (
 	// maxDescribed bounds what the document has of tools, bytes; the others are at
 	// /tools/{name}.
+	//limit:message schemas and descriptions in one OpenAPI document | tools are left out and counted
 	maxDescribed = 4 << 20
 	// maxDocuments and maxKept, bytes, bound the documents that are kept: one for all who
 	// see the same.
+	//limit:kept@maxDocuments OpenAPI documents that an edge keeps
+	//limit:kept@maxKept their bytes
 	maxDocuments, maxKept = 32, 16 << 20
 )
 

@@ -19,6 +19,8 @@ import (
 
 // concurrency is how many calls of services one edge carries at once. They
 // only wait here.
+//
+//limit:call concurrent calls of tools that call tools, at an edge | `overloaded`
 const concurrency = 1024
 
 // Serve takes calls of services, sharing them with the other edges of the bus.

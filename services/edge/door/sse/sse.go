@@ -11,13 +11,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // Config says what the door stands before.
 type Config struct {
-	Server  *era.Server
+	Server  *protocol.Server
 	Gateway *gateway.Gateway
 	// Connections are what the edge keeps open.
 	Connections *door.Connections
@@ -78,7 +78,7 @@ func (d *Door) serve(stay *gateway.Stay, events *door.Events) {
 	defer posts.Close()
 	events.Notify(door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
 	ctx, cancel := context.WithCancel(stay.Context())
-	connection := era.NewConnection(era.ConnectionConfig{
+	connection := protocol.NewConnection(protocol.ConnectionConfig{
 		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Stay: stay,
 	})
 	defer connection.Wait()
@@ -118,13 +118,13 @@ func (d *Door) admit(r *http.Request) (gateway.Credentials, error) {
 	return d.cfg.Gateway.Admit(r.Context(), "sse", door.Credentials(r))
 }
 
-// messages is the era.Sender of a client.
+// messages is the protocol.Sender of a client.
 type messages struct{ events *door.Events }
 
-// Send implements era.Sender.
+// Send implements protocol.Sender.
 func (m messages) Send(message []byte) bool { return m.events.Send(door.Event("message", message)) }
 
-// Notify implements era.Sender.
+// Notify implements protocol.Sender.
 func (m messages) Notify(message []byte) { m.events.Notify(door.Event("message", message)) }
 
 // Messages takes what a client posts for its stream, here or at another edge.
@@ -189,7 +189,7 @@ func (d *Door) admits(w http.ResponseWriter, r *http.Request, method string) boo
 // refuse answers a request that did not reach a stream. Nobody reads the body of
 // a 200 there.
 func refuse(w http.ResponseWriter, err error) {
-	status, body := era.ErrorMessage(nil, mcp.V20241105, err)
+	status, body := protocol.ErrorMessage(nil, mcp.V20241105, err)
 	if status == http.StatusOK {
 		status = http.StatusServiceUnavailable
 	}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // Config says between what the door stands.
 type Config struct {
-	Server *era.Server
+	Server *protocol.Server
 	In     io.Reader
 	Out    io.Writer
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
@@ -33,7 +33,7 @@ type Config struct {
 // Door serves one client.
 type Door struct {
 	cfg        Config
-	connection *era.Connection
+	connection *protocol.Connection
 
 	// output is held while a message is written. A channel, because who waits
 	// for it must hear of broken.
@@ -65,7 +65,7 @@ func (d *Door) Run(ctx context.Context) error {
 		return err
 	}
 	defer stay.Close()
-	d.connection = era.NewConnection(era.ConnectionConfig{Server: d.cfg.Server, Out: d, Door: "stdio", Limits: d.cfg.Limits, Modern: true, Stay: stay})
+	d.connection = protocol.NewConnection(protocol.ConnectionConfig{Server: d.cfg.Server, Out: d, Door: "stdio", Limits: d.cfg.Limits, Modern: true, Stay: stay})
 	calls, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	lines := make(chan line)
@@ -170,10 +170,10 @@ func (d *Door) line(ctx context.Context, l line) {
 	}
 }
 
-// Notify implements era.Sender: nothing is dropped, there is no other reader.
+// Notify implements protocol.Sender: nothing is dropped, there is no other reader.
 func (d *Door) Notify(message []byte) { d.Send(message) }
 
-// Send implements era.Sender: all messages share the one output.
+// Send implements protocol.Sender: all messages share the one output.
 func (d *Door) Send(message []byte) bool {
 	select {
 	case d.output <- struct{}{}:

@@ -10,14 +10,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Config says what the door stands before.
 type Config struct {
-	Server   *era.Server
+	Server   *protocol.Server
 	Gateway  *gateway.Gateway
 	Sessions *store.Sessions
 	// Connections are what the edge keeps open.
@@ -100,7 +100,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newWriter(w, takes)
 	defer out.close()
-	req := &era.Request{
+	req := &protocol.Request{
 		Message: &m, Door: "streamable", Version: version, Credentials: who,
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
@@ -116,7 +116,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	h.legacy(r, req, out)
 }
 
-func (h *Handler) modern(ctx context.Context, req *era.Request, header http.Header, out *writer) {
+func (h *Handler) modern(ctx context.Context, req *protocol.Request, header http.Header, out *writer) {
 	m := req.Message
 	switch m.Kind {
 	case mcp.Notification:

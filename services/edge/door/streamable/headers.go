@@ -8,7 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // eraOf says under which version a message is, from its header and body. The
@@ -34,7 +34,7 @@ func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err erro
 	case mcp.IsLegacy(header):
 		return header, false, nil
 	case header != mcp.Modern:
-		return "", true, era.UnsupportedVersion(header)
+		return "", true, protocol.UnsupportedVersion(header)
 	}
 	return header, true, nil
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // legacy handles a POST of 2025-11-25 or earlier.
-func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
+func (h *Handler) legacy(r *http.Request, req *protocol.Request, out *writer) {
 	m := req.Message
 	if m.Kind == mcp.Request && m.Method == mcp.MethodInitialize {
 		h.initialize(r.Context(), req, out)
@@ -60,7 +60,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who gateway.Cred
 		writeError(w, nil, mcp.V20250326, err)
 		return true
 	}
-	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: who, Session: s}
+	base := protocol.Request{Door: "streamable", Version: mcp.V20250326, Credentials: who, Session: s}
 	if s != nil {
 		var release func()
 		base.InFlight, release = h.cfg.Server.InFlight(s.ID)
@@ -74,7 +74,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who gateway.Cred
 	return true
 }
 
-func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer) {
+func (h *Handler) initialize(ctx context.Context, req *protocol.Request, out *writer) {
 	s, response, err := h.cfg.Server.Initialize(ctx, req)
 	if err == nil {
 		req.Version = s.Version
@@ -89,7 +89,7 @@ func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer)
 }
 
 // create keeps the session of who asks for it.
-func (h *Handler) create(ctx context.Context, req *era.Request, s *store.Session) error {
+func (h *Handler) create(ctx context.Context, req *protocol.Request, s *store.Session) error {
 	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	since := r.Header.Get(headerLastEventID)
-	if since != "" && !era.IsChangeID(since) {
+	if since != "" && !protocol.IsChangeID(since) {
 		h.resume(w, r, opened, who, since)
 		return
 	}
@@ -176,7 +176,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Sessio
 	out := newWriter(w, door.Accept{Events: true})
 	inFlight, release := h.cfg.Server.InFlight(s.ID)
 	defer release()
-	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{
+	rest, err := h.cfg.Server.Resume(r.Context(), &protocol.Request{
 		Door: "streamable", Version: s.Version, Session: s, InFlight: inFlight, Resumable: out, Credentials: who,
 	}, id)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -161,7 +161,9 @@ func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	running.Go(func() { server.Handle(ctx, &era.Request{Message: &m, Door: "streamable", Version: mcp.Modern}, out) })
+	running.Go(func() {
+		server.Handle(ctx, &protocol.Request{Message: &m, Door: "streamable", Version: mcp.Modern}, out)
+	})
 	hears := func(method string) {
 		t.Helper()
 		if got, _ := receive(t, method, out.sent); !strings.Contains(got, method) {

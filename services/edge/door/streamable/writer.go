@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// writer is the era.Responder of one POST, and a GET's stream. It answers with
+// writer is the protocol.Responder of one POST, and a GET's stream. It answers with
 // JSON unless a notification comes first and the client takes a stream. It is
 // used by one goroutine.
 type writer struct {
@@ -31,7 +31,7 @@ func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
 
 func (o *writer) header() http.Header { return o.w.Header() }
 
-// Notify implements era.Sender.
+// Notify implements protocol.Sender.
 func (o *writer) Notify(message []byte) {
 	if !o.takes.Events {
 		return
@@ -40,19 +40,19 @@ func (o *writer) Notify(message []byte) {
 	o.events.Notify(o.frame(message)) // dropped if the client is too slow: the response matters more
 }
 
-// Begin implements era.Resumable.
+// Begin implements protocol.Resumable.
 func (o *writer) Begin(id string) { o.push([]byte("id: " + id + "\nretry: 500\ndata: \n\n")) }
 
-// Mark implements era.Resumable.
+// Mark implements protocol.Resumable.
 func (o *writer) Mark(id string) { o.mark = id }
 
-// Leave implements era.Resumable.
+// Leave implements protocol.Resumable.
 func (o *writer) Leave(retry time.Duration) {
 	o.push([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n"))
 	o.close()
 }
 
-// Respond implements era.Responder.
+// Respond implements protocol.Responder.
 func (o *writer) Respond(status int, message []byte, refused error) {
 	if o.events == nil && (o.takes.JSON && !o.takes.EventsFirst || status != http.StatusOK) {
 		h := o.w.Header()
@@ -66,10 +66,10 @@ func (o *writer) Respond(status int, message []byte, refused error) {
 	o.close()
 }
 
-// Send implements era.Sender.
+// Send implements protocol.Sender.
 func (o *writer) Send(message []byte) bool { return o.takes.Events && o.push(o.frame(message)) }
 
-// Written implements era.Writer. After an error HTTP/2 may still read the response.
+// Written implements protocol.Writer. After an error HTTP/2 may still read the response.
 func (o *writer) Written() bool { return o.through }
 
 // push sends an event that must not be dropped, and waits for room. It reports
@@ -108,8 +108,8 @@ func (o *writer) open() {
 	o.events = door.NewEvents(o.w, func() {}) // Send says that the client is gone
 }
 
-// Last implements era.Lasting.
-func (o *writer) Last(rest func(era.Responder)) { o.last(func(out *writer) { rest(out) }) }
+// Last implements protocol.Lasting.
+func (o *writer) Last(rest func(protocol.Responder)) { o.last(func(out *writer) { rest(out) }) }
 
 // last has rest write a stream that outlives the handler.
 func (o *writer) last(rest func(*writer)) {

@@ -1,4 +1,4 @@
-// Package trail is the door at which people read the audit trail: GET /audit/list,
+// Package trail is the door at which people read the audit trail: GET /audit/list, /audit/tail,
 // /audit/show and /audit/verify, with the audit service's filters as parameters. POST
 // /audit/redeliver, for the operator, brings events back that were put aside. It is not part
 // of MCP. Each use of it is in the trail, too.
@@ -146,8 +146,8 @@ func question(r *http.Request, name string, by access) ([]byte, error) {
 	switch {
 	case name == redeliver && !by.all:
 		return nil, fault.New(fault.Forbidden, "only the operator redelivers: use \"busbar audit redeliver\" on the machine of an edge")
-	case name != "list" && name != "show" && name != "verify" && name != redeliver:
-		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify, or POST on /audit/redeliver")
+	case name != "list" && name != "tail" && name != "show" && name != "verify" && name != redeliver:
+		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/tail, /audit/show or /audit/verify, or POST on /audit/redeliver")
 	}
 	parameters := map[string]string{}
 	for key, values := range r.URL.Query() {
@@ -165,6 +165,9 @@ func question(r *http.Request, name string, by access) ([]byte, error) {
 			return nil, fault.New(fault.Forbidden, "only the trail of your own tenant is open to you")
 		}
 		parameters["tenant"] = own
+		if name == "list" && parameters["cursor"] == "" {
+			parameters["others"] = "count"
+		}
 	}
 	arguments, err := json.Marshal(parameters)
 	if err != nil {

@@ -21,10 +21,13 @@ import (
 // Bounds of one connection.
 const (
 	// MaxInFlight is how many requests may be unanswered. A batch is one.
+	//limit:connection concurrent requests of a WebSocket at `/ws` | `overloaded`
 	MaxInFlight = 64
 	// maxInFlightBytes bounds what these have together, as they were sent.
+	//limit:connection their bytes | `overloaded`
 	maxInFlightBytes = 16 << 20
-	maxBatch         = 10_000
+	//limit:message calls of a batch at `/ws` | `too_large`
+	maxBatch = 10_000
 )
 
 // Codes of errors.

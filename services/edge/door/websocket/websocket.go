@@ -1,5 +1,5 @@
 // Package websocket is the door at /ws: the messages of the API of version
-// 1.0.0, many at once, or MCP over the same socket. docs/reference/websocket.md has the
+// 1.0.0, many at once, or MCP over the same socket. docs/reference/doors.md has the
 // messages.
 package websocket
 
@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
 // Path is where the door belongs.
@@ -29,7 +29,7 @@ const (
 // Config says what the door stands before.
 type Config struct {
 	API         *api.Server
-	Server      *era.Server
+	Server      *protocol.Server
 	Connections *door.Connections
 	Guard       door.Guard
 	// Version is the edge's own, which initialize tells.
@@ -85,7 +85,7 @@ type undecided struct {
 }
 
 func (u *undecided) mcp() door.Connection {
-	return era.NewConnection(era.ConnectionConfig{
+	return protocol.NewConnection(protocol.ConnectionConfig{
 		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Stay: u.stay.Stay,
 	})
 }

@@ -25,8 +25,10 @@ import (
 
 const (
 	// Leeway is how far clocks of issuers and edges may differ.
+	//limit:time difference of clocks that is accepted for access tokens | `unauthenticated`
 	Leeway = 30 * time.Second
 	// MaxToken is the longest token, in bytes.
+	//limit:message an access token | `unauthenticated`
 	MaxToken = 8 << 10
 	// longest is the longest lifetime of a token. One that lives longer is not an access
 	// token.

@@ -89,5 +89,5 @@ func reset(guest *fetch.Client, h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		theirs = date
 	}
-	return guest.Believed(now, time.Unix(seconds, 0).Sub(theirs))
+	return guest.Clamp(now, time.Unix(seconds, 0).Sub(theirs))
 }

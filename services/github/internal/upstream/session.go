@@ -31,7 +31,7 @@ func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	key := cacheKey{s.identity, req.URL.String(), req.Header.Get("Accept")}
 	known, _ := s.cache.Get(key)
-	known.Ask(out.Header)
+	known.Revalidate(out.Header)
 
 	a, err := s.guest.Do(out)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
 	case a.Status == http.StatusNotModified, a.Status >= 500:
 		return nil, &fetch.Failure{Kind: fetch.Down, Status: a.Status, Until: s.guest.RetryAfter(a.Header, time.Now())}
 	case a.Status == http.StatusOK:
-		if e := fetch.Keep(a, limit.CacheEntry); e != nil {
+		if e := fetch.Cache(a, limit.CacheEntry); e != nil {
 			s.cache.Put(key, e, e.Cost(key.url))
 		} else {
 			s.cache.Remove(key)

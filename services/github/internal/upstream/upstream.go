@@ -21,7 +21,7 @@ type Client struct {
 	agent string
 	guest *fetch.Client
 	// cache is always revalidated: "not modified" does not count against the rate limit.
-	cache    *fetch.LRU[cacheKey, *fetch.Kept]
+	cache    *fetch.LRU[cacheKey, *fetch.Cached]
 	accounts *fetch.LRU[identity, *account]
 }
 
@@ -43,7 +43,7 @@ func New(base *url.URL, transport http.RoundTripper, agent string) *Client {
 	}
 	return &Client{
 		base: &u, agent: agent, guest: fetch.New(transport, limit.Guest),
-		cache:    fetch.NewLRU[cacheKey, *fetch.Kept](limit.Cache),
+		cache:    fetch.NewLRU[cacheKey, *fetch.Cached](limit.Cache),
 		accounts: fetch.NewLRU[identity, *account](limit.Accounts),
 	}
 }

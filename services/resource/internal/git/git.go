@@ -33,8 +33,10 @@ const Scheme = "git://"
 
 const (
 	// readTime bounds one read, atOnce how many there are at once.
+	//limit:store a read of a `git://` URI | the read fails
 	readTime = 5 * time.Second
-	atOnce   = 8
+	//limit:store concurrent reads of `git://` URIs | others wait
+	atOnce = 8
 	// maxPath is in bytes.
 	maxPath = 1024
 )

@@ -27,8 +27,10 @@ import (
 const Scheme = "https://"
 
 const (
+	//limit:store redirects of an `https://` URI | the read fails
 	maxRedirects = 5
 	// readTime bounds a read with its redirects.
+	//limit:store a read of an `https://` URI | the read fails
 	readTime = 10 * time.Second
 )
 

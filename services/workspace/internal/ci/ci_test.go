@@ -153,8 +153,8 @@ func fill(t *testing.T, dir string) {
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	rs := ci.NewRuns(4)
-	ann, bob := ci.Payer{Tenant: "acme", Principal: "ann"}, ci.Payer{Tenant: "acme", Principal: "bob"}
-	begin := func(id string, p ci.Payer) *ci.Run {
+	ann, bob := ci.Account{Tenant: "acme", Principal: "ann"}, ci.Account{Tenant: "acme", Principal: "bob"}
+	begin := func(id string, p ci.Account) *ci.Run {
 		t.Helper()
 		r, err := rs.Begin(id, p, "main", ci.Command{Name: "x"})
 		if err != nil {
@@ -168,7 +168,7 @@ func TestRuns(t *testing.T) {
 	}
 	begin("d", bob)
 	e := begin("e", bob)
-	if _, err := rs.Begin("f", ci.Payer{Principal: "eve"}, "main", ci.Command{}); err == nil || !strings.Contains(err.Error(), "try again") {
+	if _, err := rs.Begin("f", ci.Account{Principal: "eve"}, "main", ci.Command{}); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("a fifth at once: %v", err)
 	}
 	// What is written is cut, kept and told.
@@ -187,7 +187,7 @@ func TestRuns(t *testing.T) {
 	}
 	rs.End(a, "how a ended")
 	rs.End(e, nil)
-	for id, p := range map[string]ci.Payer{"a": bob, "b": bob, "e": bob, "none": ann} {
+	for id, p := range map[string]ci.Account{"a": bob, "b": bob, "e": bob, "none": ann} {
 		if r, _, err := rs.Find(id, p); err == nil {
 			t.Errorf("%s: %+v", id, r)
 		}
@@ -205,9 +205,9 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%v %v", result, err)
 	}
 	for i := range 200 {
-		rs.End(begin(fmt.Sprint("of", i), ci.Payer{Principal: fmt.Sprint(i)}), i)
+		rs.End(begin(fmt.Sprint("of", i), ci.Account{Principal: fmt.Sprint(i)}), i)
 	}
-	if _, _, err := rs.Find("of50", ci.Payer{Principal: "50"}); err == nil {
+	if _, _, err := rs.Find("of50", ci.Account{Principal: "50"}); err == nil {
 		t.Error("runs without end are kept")
 	}
 }

@@ -29,9 +29,12 @@ import (
 const ConfigPath = ".busbar/workspace.yaml"
 
 const (
-	maxConfig   = 64 << 10
+	//limit:workspace `.busbar/workspace.yaml` | the tool fails
+	maxConfig = 64 << 10
+	//limit:workspace its commands | the tool fails
 	maxCommands = 100
-	maxLine     = 4 << 10
+	//limit:workspace.bytes a command in it | the tool fails
+	maxLine = 4 << 10
 )
 
 // Command is a command that may run.
@@ -140,7 +143,8 @@ const (
 	// guardDepth and guardEntries bound the search for paths to guard.
 	guardDepth   = 4
 	guardEntries = 1_000_000
-	maxGuarded   = 1000
+	//limit:workspace repositories and `.busbar` in a root that commands cannot change
+	maxGuarded = 1000
 )
 
 // Guarded returns the paths in a root that its commands must not change: files that git runs, this

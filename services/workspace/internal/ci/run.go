@@ -12,15 +12,19 @@ import (
 
 const (
 	// maxTail is how many bytes of the end of a command's output are kept.
+	//limit:workspace the last of its output, which is kept | the rest is dropped
 	maxTail = 48 << 10
-	// keptOfOne and kept are how many finished runs are kept, of one payer and of all.
+	// keptOfOne and kept are how many finished runs are kept, of one account and of all.
+	//limit:workspace kept runs of a principal | the oldest are removed
 	keptOfOne = 10
-	kept      = 100
-	keptTime  = 24 * time.Hour
+	//limit:workspace kept runs | the oldest are removed
+	kept = 100
+	//limit:workspace time that a run is kept
+	keptTime = 24 * time.Hour
 )
 
-// Payer identifies the owner of a run, whose share it uses.
-type Payer struct{ Tenant, Principal string }
+// Account identifies the owner of a run, whose share it uses.
+type Account struct{ Tenant, Principal string }
 
 // Run is a command that is running or finished.
 type Run struct {
@@ -28,7 +32,7 @@ type Run struct {
 	Root    string
 	Command Command
 	Started time.Time
-	payer   Payer
+	account Account
 
 	mu     sync.Mutex
 	tail   []byte
@@ -52,16 +56,16 @@ type Runs struct {
 	over    []*Run
 }
 
-// NewRuns allows atOnce concurrent commands; one payer may use half of them, but at least one.
+// NewRuns allows atOnce concurrent commands; one account may use half of them, but at least one.
 func NewRuns(atOnce int) *Runs { return &Runs{atOnce: atOnce, running: map[string]*Run{}} }
 
 // Begin starts a run if the limits allow it.
-func (rs *Runs) Begin(id string, payer Payer, root string, c Command) (*Run, error) {
+func (rs *Runs) Begin(id string, account Account, root string, c Command) (*Run, error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	own := 0
 	for _, r := range rs.running {
-		if r.payer == payer {
+		if r.account == account {
 			own++
 		}
 	}
@@ -74,7 +78,7 @@ func (rs *Runs) Begin(id string, payer Payer, root string, c Command) (*Run, err
 	case len(rs.running) >= rs.atOnce:
 		return nil, service.Errorf("%d commands are running, which is the limit; nothing ran; try again when one has finished", len(rs.running))
 	}
-	r := &Run{ID: id, Root: root, Command: c, payer: payer, Started: time.Now(), reader: report.NewReader()}
+	r := &Run{ID: id, Root: root, Command: c, account: account, Started: time.Now(), reader: report.NewReader()}
 	rs.running[id] = r
 	return r, nil
 }
@@ -93,23 +97,23 @@ func (rs *Runs) End(r *Run, result any) {
 	r.mu.Unlock()
 	own := 0
 	rs.over = slices.DeleteFunc(append([]*Run{r}, rs.over...), func(old *Run) bool {
-		if old.payer == r.payer {
+		if old.account == r.account {
 			own++
 		}
-		return old.payer == r.payer && own > keptOfOne || time.Since(old.ended) > keptTime || old != r && old.ID == r.ID
+		return old.account == r.account && own > keptOfOne || time.Since(old.ended) > keptTime || old != r && old.ID == r.ID
 	})
 	rs.over = rs.over[:min(len(rs.over), kept)]
 }
 
-// Find finds a run of a payer. result is nil while it is running.
-func (rs *Runs) Find(id string, payer Payer) (r *Run, result any, err error) {
+// Find finds a run of an account. result is nil while it is running.
+func (rs *Runs) Find(id string, account Account) (r *Run, result any, err error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if r := rs.running[id]; r != nil && r.payer == payer {
+	if r := rs.running[id]; r != nil && r.account == account {
 		return r, nil, nil
 	}
 	for _, r := range rs.over {
-		if r.ID == id && r.payer == payer && time.Since(r.ended) < keptTime {
+		if r.ID == id && r.account == account && time.Since(r.ended) < keptTime {
 			return r, r.result, nil
 		}
 	}

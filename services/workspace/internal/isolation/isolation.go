@@ -1,7 +1,7 @@
 // Package isolation runs an untrusted command: it sees one directory and the programs of the system, has
 // no network, no rights and no environment of this process, and ends together with everything it started.
 // Its view of the files is made by Bubblewrap, or by this program itself with namespaces; Landlock and
-// seccomp are a second wall in both cases. docs/explanation/isolation.md says what that promises. Start at Run;
+// seccomp are a second wall in both cases. docs/explanation/security.md says what that promises. Start at Run;
 // launch_linux.go has the process that starts the command.
 package isolation
 
@@ -58,6 +58,8 @@ type Limits struct {
 }
 
 // MaxOutput is the largest output of a command, in bytes.
+//
+//limit:workspace its output | it is stopped
 const MaxOutput = 256 << 20
 
 // Reasons for which a command is stopped.

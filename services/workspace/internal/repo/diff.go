@@ -14,6 +14,8 @@ import (
 )
 
 // maxDiffFiles is the largest number of files in a diff.
+//
+//limit:workspace its files | it is cut
 const maxDiffFiles = 500
 
 // Diff is a difference, file by file.
@@ -246,6 +248,8 @@ func (r *Repo) inWorktree(p string) ([]byte, error) {
 }
 
 // maxBlob is the largest file of a commit that is shown or compared, in bytes.
+//
+//limit:workspace a file of a commit that is shown or compared | it is left out
 const maxBlob = file.MaxFile
 
 func blob(b *object.Blob) ([]byte, error) {

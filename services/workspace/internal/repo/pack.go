@@ -16,9 +16,12 @@ import (
 const (
 	// maxChain is the largest number of deltas of an object, the same as git's. maxDeltas is
 	// the largest total size of the deltas in bytes, maxWork that of all objects made from them.
-	maxChain  = 4095
+	//limit:workspace deltas of an object | the tool fails
+	maxChain = 4095
+	//limit:workspace their bytes | the tool fails
 	maxDeltas = 64 << 20
-	maxWork   = 1 << 30
+	//limit:workspace bytes that they make in between | the tool fails
+	maxWork = 1 << 30
 
 	hashSize  = 20
 	indexHead = 8 + 256*4

@@ -12,9 +12,12 @@ import (
 const (
 	// maxPath, maxElement and maxDepth bound a path: its bytes, the bytes of an element, and
 	// the number of elements.
-	maxPath    = 4096
+	//limit:workspace.bytes a path | the tool fails
+	maxPath = 4096
+	//limit:workspace.bytes a name in it | the tool fails
 	maxElement = 255
-	maxDepth   = 128
+	//limit:workspace its names | the tool fails
+	maxDepth = 128
 )
 
 // clean checks a path written by a caller and returns its simplest form, "." for an empty one. It does not

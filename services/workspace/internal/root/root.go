@@ -114,8 +114,8 @@ func (rs *Roots) Close() error {
 // All returns all roots.
 func (rs *Roots) All() []*Root { return rs.all }
 
-// Of returns the roots that a tenant sees.
-func (rs *Roots) Of(tenant string) []*Root {
+// ForTenant returns the roots that a tenant sees.
+func (rs *Roots) ForTenant(tenant string) []*Root {
 	var seen []*Root
 	for _, r := range rs.all {
 		if r.Tenant == "" || r.Tenant == tenant {

@@ -73,7 +73,7 @@ func (p Place) In(rel string) Place {
 // client declares; they narrow the view. A client that declares none sees everything. Close the view after
 // use.
 func (rs *Roots) View(tenant string, client []string) (*View, error) {
-	v := &View{roots: rs.Of(tenant)}
+	v := &View{roots: rs.ForTenant(tenant)}
 	switch {
 	case len(rs.all) == 0:
 		return nil, service.Errorf("no workspace root is configured; %s", Hint)
@@ -94,6 +94,8 @@ func (rs *Roots) View(tenant string, client []string) (*View, error) {
 }
 
 // maxClientRoots is how many roots of a client count.
+//
+//limit:workspace roots of a client that count | further ones are ignored
 const maxClientRoots = 100
 
 // grant opens the part of a configured root that a client's root covers. A missing path, or one that is
