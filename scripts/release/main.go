@@ -108,7 +108,7 @@ func run(o options) (err error) {
 	}
 	var t *tree
 	if o.tag != "" {
-		if t, err = clone(o.tag); err != nil {
+		if t, err = clone(o.tag, o.publish); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, t.remove()) }()

@@ -42,7 +42,7 @@ func publisher(skip []string) error {
 // clone makes the tree of a release and enters it. If the tag exists, that is what is released.
 // Otherwise main gets the date of the release in CHANGELOG.md, and the tags get a commit of their
 // own in which the modules require each other at this version.
-func clone(tag string) (*tree, error) {
+func clone(tag string, publish bool) (*tree, error) {
 	version, ok := strings.CutPrefix(tag, "v")
 	if !ok || !semver.MatchString(version) {
 		return nil, fmt.Errorf("-tag %s: a tag is v and a version, such as v1.2.3", tag)
@@ -77,6 +77,10 @@ func clone(tag string) (*tree, error) {
 	}
 	if _, err = git("clone", "--quiet", ".", t.dir); err == nil {
 		err = os.Chdir(t.dir)
+	}
+	// After a failure the tags may be there, and not in this checkout.
+	if err == nil && publish && t.origin != "" {
+		err = do("git", "fetch", "--quiet", "--tags", t.origin)
 	}
 	if err == nil {
 		err = t.make(version)
