@@ -83,8 +83,8 @@ func build(ctx context.Context, env service.DataEnv) (*service.Service, error) {
 	}
 	s := service.New("notes", service.WithVersion(env.Version), service.WithLogger(env.Log), service.WithNamespace("notes"))
 	s.OnStop(db.Close)
-	s.Check("database", db.Away) // for /readyz
-	s.AddMetrics(db.Figures()...)      // for /metrics
+	s.Check("database", db.Away)  // for /readyz
+	s.AddMetrics(db.Figures()...) // for /metrics
 	id, err := database.StoreID(ctx, db, "notes")
 	if err != nil {
 		s.Close()

@@ -14,7 +14,7 @@ import (
 // explain makes of a failure what the model is told, and notes it. Neither holds a
 // host or a URL.
 func (w *weather) explain(ctx context.Context, call *service.Call, tool string, err error) error {
-	// Who gave up is not told; the bus knows.
+	// A caller that gave up is not told; the bus knows.
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}
@@ -39,7 +39,7 @@ func (w *weather) explain(ctx context.Context, call *service.Call, tool string, 
 	return service.Errorf("%s", text)
 }
 
-// text is what a refusal means to who asked.
+// text is what a refusal means to the caller.
 func (r *refused) text() string {
 	switch r.status {
 	case http.StatusNotFound:

@@ -144,7 +144,7 @@ func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision
 	if now > 0 || err != nil || revision > 0 {
 		return now, err
 	}
-	// What is there may say that the key is gone.
+	// The key may hold a deletion marker.
 	_, gone, there, err := b.last(ctx, key)
 	if err != nil || there || gone == 0 {
 		return 0, err
@@ -230,13 +230,13 @@ func Swap(try func() (done bool, err error)) error {
 	return fault.New(fault.Overloaded, "too many writers of one key; try again shortly")
 }
 
-// Delete removes a key; one that is not there is no error.
+// Delete removes a key. A missing key is not an error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return b.remove(ctx, key)
 }
 
-// DeleteAt removes a key whose revision is still the one that Look or Replace
-// returned. One that somebody else wrote since, or removed, is no error.
+// DeleteAt removes a key whose revision is still the one that Look or Replace returned. If somebody
+// else has written or removed it since, DeleteAt does nothing and returns nil.
 func (b *Bucket) DeleteAt(ctx context.Context, key string, revision uint64) error {
 	return b.remove(ctx, key, jetstream.WithExpectLastSequencePerSubject(revision))
 }
@@ -253,8 +253,8 @@ func (b *Bucket) remove(ctx context.Context, key string, expect ...jetstream.Pub
 	return err
 }
 
-// deletedFor is how long a bucket of clients says that a key was deleted: who makes keys
-// and deletes them would else fill it with that, for as long as it keeps anything.
+// deletedFor is how long a bucket with keys of clients keeps a deletion marker. Otherwise a client
+// could fill the bucket with deletion markers.
 const deletedFor = "1m"
 
 // fading are the buckets whose keys clients make, which all take a time of one message.
@@ -266,8 +266,8 @@ func (b *Bucket) OnWrite(keys string, f func(key string)) (stop func(), err erro
 	return b.OnValue(keys, func(key string, _ []byte) { f(key) })
 }
 
-// OnValue is OnWrite for who wants the value, which is nil for a key that is
-// deleted. It is the value as its writer sent it, maybe before it is stored.
+// OnValue is OnWrite with the value; nil for a deleted key. The value may arrive before it is
+// stored.
 func (b *Bucket) OnValue(keys string, f func(key string, value []byte)) (stop func(), err error) {
 	stop, err = b.conn.Subscribe(subject.Key(b.name, keys), func(msg *nats.Msg) {
 		value := msg.Data
@@ -286,8 +286,8 @@ func (b *Bucket) OnValue(keys string, f func(key string, value []byte)) (stop fu
 	return stop, nil
 }
 
-// Shared returns the value of a key that every process on the bus agrees on:
-// the one that is there, or fresh if there is none.
+// Shared returns the value of a key that every process on the bus agrees on: the stored one, or
+// fresh if the key has no value yet.
 func (b *Bucket) Shared(ctx context.Context, key string, fresh []byte) ([]byte, error) {
 	first, err := b.Create(ctx, key, fresh)
 	if err != nil || first {
@@ -316,15 +316,15 @@ func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, val
 	return ctx.Err()
 }
 
-// All calls f with every key and its value, in no order. It costs one read of
-// the bucket, however many keys there are. The error is that of JetStream.
+// All calls f with every key and its value, in no order. It costs one read of the bucket, however
+// many keys there are. Errors come from JetStream.
 func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) error {
 	return b.AllWritten(ctx, func(key string, value []byte, _ time.Time) { f(key, value) })
 }
 
 // AllWritten is All with when each was written, by the clock of the NATS server.
 func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte, at time.Time)) error {
-	// What has expired since it was counted does not come, and is not counted again.
+	// A key that expired after it was counted does not arrive; the next attempt does not count it.
 	for wait := 2 * time.Second; ; wait *= 2 {
 		all, missing, err := b.all(ctx, wait)
 		switch {

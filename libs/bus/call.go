@@ -39,7 +39,7 @@ const (
 	reconnectPause = 150 * time.Millisecond
 )
 
-// Options say how a call is made. The zero value is that of Call.
+// Options say how a call is made. The zero value is what Call uses.
 type Options struct {
 	// Stream is for a client that may come back for the rest of the answer at
 	// another edge. With a stream OnFrame is given alive frames as well. When ctx
@@ -95,7 +95,7 @@ const Gateway = subject.Gateway
 // that the bus uses itself.
 func ValidName(name string) error { return subject.ValidName(name) }
 
-// Budget is what the results of calls take up until somebody has read them.
+// Budget limits the memory that results of calls use until somebody has read them.
 type Budget interface {
 	// Take is called when n bytes of a result have arrived. Its *fault.Error ends
 	// the call; it says that the call ran, which a call with a result has.
@@ -106,8 +106,8 @@ type Budget interface {
 // Either is empty while it is not known.
 type Ran struct {
 	Instance, Version string
-	// Answered says that the instance began the call with this caller's permit and said how
-	// it ended: an error is the handler's own word, not that of the bus.
+	// Answered says that the instance began the call with this caller's permit and said how it
+	// ended: an error then comes from the handler, not from the bus.
 	Answered bool
 }
 
@@ -161,8 +161,8 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	var tried []string
 	full, doubt, lost, most, began := false, false, false, maxAttempts, time.Now()
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, options: o, deadline: deadline, began: began, tried: tried, full: full, lostBefore: lost, last: n == most}
-		frame, err := a.attempt(ctx, req)
+		a := &attempt{caller: c, service: service, options: o, deadline: deadline, began: began, tried: tried, full: full, lostBefore: lost, last: n == most}
+		frame, err := a.run(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)
 			return frame, nil
@@ -201,9 +201,11 @@ func (c *Caller) Check(ctx context.Context, service string) error {
 	return err
 }
 
-// again reports whether a call that failed may be made once more unasked: it
-// has not begun, and another instance may do better; or it does no harm.
-func (a *answer) again(err *fault.Error, n int) bool {
+// again reports whether a failed call may be repeated without asking the client: because it has not
+// begun and another instance may take it, or because a second run does no harm (Options.Harmless).
+// Whether a call is repeated is decided here; attempts only record what they know: permitted,
+// heard, refused, stalled, strayed.
+func (a *attempt) again(err *fault.Error, n int) bool {
 	if a.refused {
 		return false
 	}
@@ -211,12 +213,12 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	switch err.Reason {
 	case fault.Overloaded:
 		return unrun && n == 1 && (a.asks || a.options.Harmless)
-	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
+	case fault.DeadlineExceeded, fault.Cancelled: // the instance's deadline; the caller's own is handled in pause
 		return unrun
 	case fault.Unavailable:
 		return (n == 1 || a.lostBefore) && a.swapping(err)
 	case fault.PeerLost:
-		return !a.stalled && (unrun || a.options.Harmless) // who is stalled would get it again
+		return !a.stalled && (unrun || a.options.Harmless) // a stalled instance would get it again
 	}
 	return false
 }
@@ -232,12 +234,12 @@ func Unbegun(f *fault.Error) bool {
 }
 
 // swapping reports whether NATS knew no instance of a service that the registry knows.
-func (a *answer) swapping(err *fault.Error) bool {
+func (a *attempt) swapping(err *fault.Error) bool {
 	return errors.Is(err, ErrNoInstance) && a.options.Only == nil && a.caller.conn.members.known(a.service)
 }
 
 // pause is how long the next attempt waits.
-func (a *answer) pause(err *fault.Error) time.Duration {
+func (a *attempt) pause(err *fault.Error) time.Duration {
 	if err.Reason == fault.Unavailable || a.strayed && errors.Is(err, ErrNoInstance) {
 		return reconnectPause
 	}
@@ -258,7 +260,7 @@ func pause(ctx context.Context, deadline time.Time, d time.Duration) bool {
 }
 
 // attempt makes the call at one instance.
-func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
+func (a *attempt) run(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
 	c, s := a.caller, a.options.Stream
 	c.conn.Settle(ctx) // before the time that is left is said, which counts from when it comes
 	left := max(1, time.Until(a.deadline)-HopShave)
@@ -296,9 +298,10 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	return frame, nil
 }
 
-// give ends an attempt that failed: nobody waits for its instance any more. One that was
-// only silent, and may have begun, keeps the answer for whoever calls with the same key.
-func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
+// give ends an attempt that failed and tells the instance that nobody waits. An instance that was
+// only silent, and may have begun a call with an idempotency key, is not cancelled: it keeps the
+// answer for a repetition with the same key.
+func (a *attempt) give(ctx context.Context, f *fault.Error) *fault.Error {
 	switch {
 	case a.left(ctx):
 		a.leave(ctx)

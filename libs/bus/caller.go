@@ -48,8 +48,8 @@ const (
 	maxQueued = 1024
 )
 
-// Caller makes calls and collects their answers: one subscription for all of
-// them, and a table of who waits for what.
+// Caller makes calls and collects their answers: one subscription for all answers, and a table of
+// the calls that wait.
 type Caller struct {
 	conn *Conn
 	edge string
@@ -148,8 +148,8 @@ func (c *Caller) collect(subjects ...string) error {
 		if err != nil {
 			return wire.NotSent(err)
 		}
-		// The answers of all calls share these; their bound is the sum of those of
-		// the calls, not the default of one.
+		// The answers of all calls share these; so their limit is the sum of the limits of all
+		// calls, not the default of one subscription.
 		if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
 			return err
 		}
@@ -253,8 +253,8 @@ type Replies struct {
 	x      *exchange
 }
 
-// Expect has the replies to something that is no call queued until Close. The
-// subject is one of this caller's (subject.Replies).
+// Expect queues the replies to a message that is not a call, until Close. The subject must be one
+// of this caller's (subject.Replies).
 func (c *Caller) Expect(reply string) *Replies { return &Replies{c, c.expect(reply, "")} }
 
 // Next waits for a message; the error is ctx's.
@@ -279,8 +279,8 @@ func (r *Replies) Next(ctx context.Context) (*nats.Msg, error) {
 // Close forgets the subject; what comes later goes nowhere.
 func (r *Replies) Close() { r.caller.forget(r.x) }
 
-// Hear has the frames on subjects of another edge delivered to the calls of this
-// caller too. stop ends that.
+// Hear also delivers the frames on another edge's subjects to the calls of this caller. stop ends
+// that.
 func (c *Caller) Hear(subjects ...string) (stop func(), err error) {
 	var stops []func()
 	stop = func() {

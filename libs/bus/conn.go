@@ -1,8 +1,10 @@
-// Package bus is the language services and edges speak over NATS: calls, the
-// frames of their answers, absolute deadlines, signs of life, cancellation,
-// draining, and buckets of keys. Packages below it are the other rooms: the
-// registry of what is there, tasks, the audit log, what edges say to each other,
-// and the storage that edges make.
+// Package bus is the protocol that services and edges speak over NATS: calls, the frames of their
+// answers, deadlines, signs of life, cancellation, draining, and buckets of keys. Its idea: an
+// instance begins a call that may have an effect only with the caller's permit, so the caller
+// always knows whether a lost call ran. Start reading at Caller.CallWith (call.go, then attempt.go
+// and silence.go) for the caller, and at Server.handle (server.go) for the instance. The packages
+// below it are the registry of instances, tasks, the audit log, messages between edges, and the
+// storage that edges create.
 //
 // Nothing else in Busbar touches NATS.
 package bus
@@ -53,9 +55,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// EndRefused has Connect fail as soon as no server answers, lets the user in and is trusted,
-	// instead of asking until its context ends. What the server denies later is logged
-	// when the connection is closed, unless Conn.Denied or Flush have told it: somebody waits for an error.
+	// EndRefused makes Connect fail on the first round in which every server is unreachable,
+	// untrusted or rejects the user, instead of retrying until its context ends. Permissions that
+	// the server denies later are logged when the connection is closed, unless Conn.Denied or Flush
+	// returned them.
 	EndRefused bool
 	// Dialer replaces the network, for a server whose address may change.
 	Dialer nats.CustomDialer
@@ -89,13 +92,13 @@ type Conn struct {
 	gone   atomic.Int64 // see Gone
 	server atomic.Pointer[server]
 
-	// waited: somebody waits for the end of what is done here.
+	// waited is set if a person is waiting for this command.
 	waited bool
 
-	// asksLeader: this user may ask the leader of a bucket.
+	// asksLeader is set if this user may ask the leader of a bucket.
 	asksLeader bool
 
-	// large has the places of results that go out in chunks.
+	// large has one slot for each result that is being sent in chunks.
 	large chan struct{}
 
 	// secret has the keys that requests are sealed with; sealers are by service.
@@ -145,7 +148,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ReconnectBufSize(-1),
 		nats.RetryOnFailedConnect(!cfg.EndRefused),
 		nats.IgnoreAuthErrorAbort(),
-		nats.PingInterval(20 * time.Second), // that of the only server; see watch
+		nats.PingInterval(20 * time.Second), // for a single server; see watch
 		nats.Timeout(dialTime),
 		nats.SetCustomDialer(c.network),
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
@@ -224,10 +227,10 @@ func (cfg Config) notLetIn(reason error) error {
 		file += ", " + cfg.User + ".secret,"
 	}
 	return fmt.Errorf("NATS at %s does not let this program in: give it the secret of %s with --nats-nkey or --nats-creds, "+
-		"which \"busbar nats-config\" makes (that of \"busbar dev --data-dir DIR\" is found with BUSBAR_DATA_DIR=DIR): %w", hosts(cfg.URL), file, reason)
+		"which \"busbar nats-config\" makes (for \"busbar dev --data-dir DIR\" set BUSBAR_DATA_DIR=DIR): %w", hosts(cfg.URL), file, reason)
 }
 
-// proof has NATS know who this is.
+// proof returns the options that log the user in to NATS.
 func (cfg Config) proof() (opts []nats.Option, err error) {
 	if cfg.User != "" {
 		if !subject.Token(cfg.User) {
@@ -279,7 +282,7 @@ func hosts(urls string) string {
 	return strings.Join(list, ",")
 }
 
-// checkURLs refuses what is no list of URLs, without showing it.
+// checkURLs refuses a text that is not a list of URLs, without showing it.
 func checkURLs(urls string) error {
 	for i, raw := range strings.Split(urls, ",") {
 		if u, err := serverURL(raw); err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
@@ -290,8 +293,8 @@ func checkURLs(urls string) error {
 	return nil
 }
 
-// Trace has the calls recorded that a service on this connection carries out, as far as its
-// callers have them recorded; nil records none. Call it before Serve.
+// Trace records the calls that a service on this connection carries out, if their callers record
+// them too. nil records none. Call it before Serve.
 func (c *Conn) Trace(t trace.Tracer) { c.tracer = t }
 
 // Connected reports whether the bus can be reached now.
@@ -366,7 +369,7 @@ func (c *Conn) OnReconnect(f func()) (stop func()) {
 }
 
 func (c *Conn) reconnected() {
-	c.network.hung.Store(false) // one that was left on the way here is no loss
+	c.network.hung.Store(false) // leaving a hanging server on the way here was not a loss
 	c.lost.Store(0)             // whoever sends next may do so after the next loss
 	c.lookForOthers()
 	c.log.Info("bus is back", "url", c.URL())

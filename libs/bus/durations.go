@@ -51,8 +51,8 @@ func (d Durations) Since(before Durations) Durations {
 	return since
 }
 
-// Quantile is the time within which a share q of the calls ended; ok is false where there
-// was none.
+// Quantile is the time within which a share q of the calls ended; ok is false if no call was
+// counted.
 func (d Durations) Quantile(q float64) (within time.Duration, ok bool) {
 	all := 0.0
 	for _, n := range d {

@@ -35,7 +35,7 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Add([]byte(nil), []byte(`{"stream":"S","seq":1}`), uint32(7))
 	f.Fuzz(func(t *testing.T, first, second []byte, skipped uint32) {
-		a := answer{caller: &Caller{conn: &Conn{log: slog.New(slog.DiscardHandler)}}, service: "svc", options: Options{OnFrame: func(*busv1.Frame) {}}}
+		a := attempt{caller: &Caller{conn: &Conn{log: slog.New(slog.DiscardHandler)}}, service: "svc", options: Options{OnFrame: func(*busv1.Frame) {}}}
 		for _, data := range [][]byte{first, second} {
 			frame, err := a.take(t.Context(), arrival{msg: &nats.Msg{Data: data}, skipped: skipped})
 			if frame != nil && err != nil {
@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 			live: map[string]*liveCall{}, ctx: t.Context(),
 		}
 		for i := range s.slots {
-			s.slots[i], s.room[i] = newSlots(1), newSlots(1)
+			s.slots[i], s.budgets[i] = newSlots(1), newSlots(1)
 		}
 		s.cfg = ServerConfig{Service: "svc", Concurrency: 1, Handler: func(_ context.Context, req *busv1.Request, _ *Responder) (proto.Message, error) {
 			if req.Id == "" || req.AskFirst || req.RemainingNano == 0 && int64(req.DeadlineUnixNano) < time.Now().UnixNano() {

@@ -196,8 +196,8 @@ func (c *Conn) lookForOthers() {
 	c.network.others.Store(several(servers))
 }
 
-// resolve returns the addresses of a server by its URL. There are none if its name is not
-// known at the moment.
+// resolve returns the addresses of a server by its URL. It returns none while the name of the
+// server is unknown.
 func resolve(ctx context.Context, server string) (all []netip.AddrPort) {
 	u, err := url.Parse(server)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 func NewID() string { return rand.Text() }
 
 const (
-	// letters are those of NewID in the order of their bytes.
+	// letters are the letters of NewID, sorted by byte.
 	letters = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	// timeLetters of a call's id say when, in milliseconds; randomLetters are chance.
 	timeLetters, randomLetters = 9, 17
 )
 
-// chance is random bytes in stock: the kernel is asked for those of 30 calls at once.
+// chance is random bytes in stock: the kernel is asked once for 30 calls.
 type chance struct {
 	bytes [30 * randomLetters]byte
 	used  int

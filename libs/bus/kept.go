@@ -43,28 +43,33 @@ const (
 	maxRecentCalls = 16_384
 )
 
-// keptCalls are calls that an instance began, by who they count for: who fills them forgets
-// its own.
+// keptCalls are the calls that an instance began, with their answers, so that a caller can ask
+// later what became of a call. An instance has two of them: Server.kept for calls with an
+// idempotency key (5 min), Server.begun for every call with a permit (15 s). Calls are grouped into
+// shares, one for each tenant or caller without one (keptshare.go). If all bytes or all calls
+// exceed their limit, the largest share loses its oldest: first an answer is forgotten, then the
+// call itself. So a caller that fills the memory loses its own calls.
 type keptCalls struct {
 	life               time.Duration
 	maxBytes, maxCalls int
-	// whole has nothing kept of an answer that is not kept as it was given.
+	// whole: an answer too large to keep unchanged is not kept at all.
 	whole bool
 
 	mu     sync.Mutex
 	calls  map[string]*keptCall
 	shares map[shareName]*keptShare
-	// ended and bytes have all shares, the one first that makes room for others.
+	// ended and bytes are two heaps of all shares, by number of calls and by bytes; the first share
+	// is the next to lose something.
 	ended, bytes heaviest
 	swept        time.Time
-	// lost says that some call is not even known any more.
+	// lost is set once a call was forgotten completely.
 	lost bool
 }
 
 type keptCall struct {
 	id string
 	of shareName
-	// attempts are those that have begun and not ended.
+	// attempts counts the attempts that have begun and not ended.
 	attempts int
 	answer   *busv1.Frame // nil until one has ended, and once it is forgotten
 	ended    bool
@@ -72,7 +77,7 @@ type keptCall struct {
 	at       time.Time
 }
 
-// known are those that remember how a call ends.
+// known returns the memories that record how a call ends.
 func (s *Server) known(req *busv1.Request) (all []*keptCalls) {
 	if req.AskFirst {
 		all = append(all, &s.begun)
@@ -83,7 +88,7 @@ func (s *Server) known(req *busv1.Request) (all []*keptCalls) {
 	return all
 }
 
-// became is what a call has come to that was made to this instance lately.
+// became returns the outcome of a call that this instance received recently.
 func (s *Server) became(id string) *busv1.Outcome {
 	s.mu.Lock()
 	live := s.live[id] != nil
@@ -109,7 +114,7 @@ func FirstID(id string) string {
 // begin notes that an attempt of a call is about to run.
 func (k *keptCalls) begin(id string, of shareName) {
 	if of.tenant != "" {
-		of.payer = ""
+		of.account = ""
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +131,7 @@ func (k *keptCalls) begin(id string, of shareName) {
 	c.attempts++
 }
 
-// unbegun takes begin back. What other attempts of the call did stays known.
+// unbegun undoes begin. Other attempts of the call stay known.
 func (k *keptCalls) unbegun(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -188,7 +193,8 @@ func (k *keptCalls) keep(c *keptCall) *keptShare {
 	return own
 }
 
-// changed has the weights of a share right after it got so many more.
+// changed updates both heaps after a share gained so many calls and bytes; negative if it lost
+// them.
 func (k *keptCalls) changed(s *keptShare, calls, bytes int) {
 	k.ended.changed(s, calls)
 	k.bytes.changed(s, bytes)
@@ -323,7 +329,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	if err != nil || state != CallEnded {
 		return state, nil, err
 	}
-	a := &answer{caller: c, service: service, id: call, from: instance}
+	a := &attempt{caller: c, service: service, id: call, from: instance}
 	frame, failed := a.checked(frame)
 	if failed != nil {
 		return CallEnded, nil, failed
@@ -331,7 +337,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	return CallEnded, frame, nil
 }
 
-// outcome is Outcome by either question. What the service says of the call is not checked.
+// outcome is Outcome by either question. It does not validate the answer frame.
 func (c *Caller) outcome(ctx context.Context, method, service, instance, call string) (CallState, *busv1.Frame, error) {
 	if !subject.Token(service) || !subject.Token(instance) {
 		return CallUnknown, nil, nil
@@ -350,7 +356,7 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	if err := c.conn.nc.PublishRequest(subject.To(service, instance, method), reply, data); err != nil {
 		return CallUnknown, nil, nil
 	}
-	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}
+	a := &attempt{caller: c, service: service, deadline: deadline, id: id, reply: reply}
 	said, failed := a.wait(ctx, x, MaxSilence)
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):

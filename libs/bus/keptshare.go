@@ -2,26 +2,26 @@ package bus
 
 import "container/heap"
 
-// keptShare are the calls of one tenant, or of a caller without one, that are over.
+// keptShare holds the ended calls of one tenant, or of one caller without a tenant.
 type keptShare struct {
 	name shareName
-	// order has the oldest first, in two parts: of the first forgotten ones only the names
-	// are left.
+	// order has the oldest call first. The first calls, forgotten in number, have lost their
+	// answers.
 	order     []*keptCall
 	forgotten int
-	// calls are those in order, bytes those of their answers.
+	// calls counts the calls in order, bytes their answers.
 	calls, bytes weight
 }
 
-// weight is what a share has of something, and its place among all shares.
+// weight is how much a share has, and its index in the heap.
 type weight struct{ n, place int }
 
-// heaviest is a heap of shares by one of their weights. First is the one that has most, and
-// of those that have the same the one with the oldest call.
+// heaviest is a heap of shares by one of their weights. The first share has the most; of equal
+// shares, the one with the oldest call comes first.
 type heaviest struct {
 	shares []*keptShare
 	weight func(*keptShare) *weight
-	// all is what the shares have together.
+	// all is the sum over all shares.
 	all int
 }
 
@@ -55,7 +55,7 @@ func (h *heaviest) Pop() any {
 	return s
 }
 
-// changed has a share at its place again after it got n more; one without calls has none.
+// changed restores the heap after a share gained n; a share without calls is removed.
 func (h *heaviest) changed(s *keptShare, n int) {
 	w := h.weight(s)
 	w.n += n

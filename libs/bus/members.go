@@ -39,7 +39,7 @@ type member struct {
 	heard  time.Time
 	// asks says that it begins calls with an effect only when permitted.
 	asks bool
-	// region is where it is; empty for one that does not say, as those of earlier releases.
+	// region is where it is; empty for instances of earlier releases, which do not announce it.
 	region string
 }
 
@@ -66,8 +66,8 @@ func (m *member) load(from origin) int {
 	return m.calls
 }
 
-// worse reports whether another one is to be called instead: one that is not silent, or of
-// two that are, the one heard of last; else the one with less to do.
+// worse reports whether than is the better choice. An instance that is not silent is better; of two
+// silent ones, the one heard of last; otherwise the one with less load.
 func (m *member) worse(than *member, from origin) bool {
 	switch {
 	case m.silent != than.silent:
@@ -100,8 +100,7 @@ func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
 	m.services = services
 }
 
-// InstanceAnnounced has an instance called again at which nobody took calls, or that was
-// silent.
+// InstanceAnnounced makes calls go again to an instance that had no subscriber or was silent.
 func (c *Conn) InstanceAnnounced(service, instance string) {
 	m := &c.members
 	m.mu.Lock()
@@ -155,7 +154,7 @@ func (m *members) take(service string, from origin, tried []string) *member {
 	return best
 }
 
-// version is that of an instance; empty for one that is not known.
+// version returns the version of an instance; empty if it is not known.
 func (m *members) version(service, instance string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,9 +164,9 @@ func (m *members) version(service, instance string) string {
 	return ""
 }
 
-// takeOf is take for a call that only some instances understand. One that hangs
+// takeFrom is take for a call that only some instances understand. One that hangs
 // is called if there is no other; nil means no instance.
-func (m *members) takeOf(service string, from origin, only, tried []string) *member {
+func (m *members) takeFrom(service string, from origin, only, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member

@@ -8,18 +8,18 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// A request or an answer can be lost: NATS keeps nothing for a caller, or an instance, that
-// is about to find another server. After a silence the caller asks the instance, which
-// remembers for some seconds how calls with an effect ended.
+// A request or an answer can be lost: NATS keeps nothing for a process that is switching servers.
+// After a silence the caller asks the instance, which remembers for 15 s how calls with an effect
+// ended.
 
-// missing is what the instance says.
+// missing is the instance's answer about a call.
 type missing struct {
 	state CallState
 	frame *busv1.Frame
 }
 
-// has is the instance that the call was given to; empty while that is not known.
-func (a *answer) has() string {
+// holder returns the instance that the call was given to; empty while that is not known.
+func (a *attempt) holder() string {
 	switch {
 	case a.instance != "":
 		return a.instance
@@ -29,21 +29,21 @@ func (a *answer) has() string {
 		return a.at
 	}
 	if all := a.others(""); len(all) == 1 {
-		return all[0] // who else
+		return all[0] // it must be the only one
 	}
 	return ""
 }
 
-// askable reports whether what the instance says is of use: it remembers calls that asked,
-// and those without effect are made again when they are not there.
-func (a *answer) askable() bool {
-	return (a.asks || a.options.Harmless) && a.caller.service == "" && subject.Token(a.has())
+// askable reports whether asking the instance helps. It remembers calls that asked for a permit;
+// calls without effect are repeated if it does not know them.
+func (a *attempt) askable() bool {
+	return (a.asks || a.options.Harmless) && a.caller.service == "" && subject.Token(a.holder())
 }
 
-// ask asks it, once a lost connection has found another server. The answer comes within
-// 250 ms of that, or when ctx ends.
-func (a *answer) ask(ctx context.Context) <-chan missing {
-	said, instance := make(chan missing, 1), a.has()
+// ask asks the instance what became of the call. It first waits until a lost connection has found
+// another server. The answer arrives within 250 ms of that, or when ctx ends.
+func (a *attempt) ask(ctx context.Context) <-chan missing {
+	said, instance := make(chan missing, 1), a.holder()
 	go func() {
 		var m missing
 		a.caller.conn.Settle(ctx)
@@ -53,8 +53,8 @@ func (a *answer) ask(ctx context.Context) <-chan missing {
 	return said
 }
 
-// found is how the call ended, as its instance says.
-func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
+// found returns how the call ended according to its instance.
+func (a *attempt) found(m missing) (*busv1.Frame, *fault.Error) {
 	a.terminal = true
 	switch {
 	case m.state == CallEnded:
@@ -64,12 +64,12 @@ func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
 		}
 		return a.checked(m.frame)
 	case m.state == CallNeverBegun && !(a.asks && a.heard), m.state == CallForgotten && a.repeatable():
-		// And never will: it may be made again.
+		// It never will, so the call may be made again.
 		if m.state == CallNeverBegun {
 			a.permitted = false
 		}
 		a.stalled, a.strayed = false, true
-		a.caller.cancel(a.service, a.id, string(fault.PeerLost)) // should it come yet
+		a.caller.cancel(a.service, a.id, string(fault.PeerLost)) // in case the request still arrives
 		return nil, a.lost()
 	case m.state == CallGone:
 		a.stalled = false
@@ -78,6 +78,6 @@ func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
 	return nil, a.torn()
 }
 
-func (a *answer) torn() *fault.Error {
+func (a *attempt) torn() *fault.Error {
 	return fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
 }

@@ -14,18 +14,20 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Before a call that may have an effect begins, its instance asks the caller,
-// and without a yes nothing runs (ADR 0016). So the caller knows what did not
-// run, whatever became of the instance, the bus or the clocks.
+// Before a call that may have an effect begins, its instance asks the caller (a Ready frame), and
+// without a permit nothing runs (ADR 0016). So the caller knows what did not run, whatever happened
+// to the instance, the bus or the clocks. The caller's side is asked, permit and consent; the
+// instance's side is permitted and heard. Each question has a number, turn: after a silence the
+// instance asks with a new number, so that a permit whose caller has given up since does not count.
 
-// permitTime is how long an instance asks: a caller that does not answer by
-// then is gone. Options.Permit may take 2 s of it.
+// permitTime is how long an instance asks. A caller that has not answered by then is gone.
+// Options.Permit may take 2 s of it.
 //
 //limit:time wait for the permit of a call with an effect | the call does not begin
 const permitTime = 3 * time.Second
 
 // asked answers an instance that is ready to begin.
-func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault.Error {
+func (a *attempt) asked(ctx context.Context, instance string, turn uint32) *fault.Error {
 	if !a.asks && !a.permitted || !subject.Token(instance) {
 		return nil // nothing to ask about
 	}
@@ -33,7 +35,7 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 		if a.instance == "" {
 			a.instance = instance
 		}
-		// The first word was lost, or crossed the question.
+		// The first permit was lost, or crossed with the question.
 		if instance == a.instance {
 			a.permit(turn)
 		} else {
@@ -43,7 +45,7 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 	}
 	if f := a.consent(ctx, instance); f != nil {
 		if a.left(ctx) && !a.refused {
-			a.from = instance // leave makes up its mind
+			a.from = instance // leave decides
 			return f
 		}
 		a.say(instance, false, "", turn)
@@ -52,21 +54,20 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 	}
 	a.instance = instance
 	a.permit(turn)
-	a.permitted = a.words > 0
+	a.permitted = a.permitsSent > 0
 	return nil
 }
 
-// permit says yes. With the reply subject NATS tells when nobody is there to hear.
-func (a *answer) permit(turn uint32) {
+// permit sends the permit. It has a reply subject, so that NATS reports it if nobody receives it.
+func (a *attempt) permit(turn uint32) {
 	if a.say(a.instance, true, a.reply, turn) {
-		a.words++
+		a.permitsSent++
 	}
 }
 
-// begun notes that the service carries the call out unasked. It is older than its
-// announcement said, or breaks the protocol: the call counts as permitted, and
-// what refuses it can but end it.
-func (a *answer) begun(ctx context.Context, instance string) *fault.Error {
+// begun records that the service runs the call without asking: it is older than its announcement
+// said, or breaks the protocol. The call then counts as permitted, and a refusal can only end it.
+func (a *attempt) begun(ctx context.Context, instance string) *fault.Error {
 	a.permitted, a.instance = true, instance
 	if f := a.consent(ctx, instance); f != nil {
 		return f.Ran(fault.Unknown)
@@ -74,8 +75,8 @@ func (a *answer) begun(ctx context.Context, instance string) *fault.Error {
 	return nil
 }
 
-// consent asks those who may refuse that the call begins.
-func (a *answer) consent(ctx context.Context, instance string) *fault.Error {
+// consent asks Options.Permit whether the call may begin.
+func (a *attempt) consent(ctx context.Context, instance string) *fault.Error {
 	if permit := a.options.Permit; permit != nil && (a.consented == nil || *a.consented != instance) {
 		bounded, cancel := context.WithDeadline(ctx, a.deadline)
 		err := permit(bounded, instance)
@@ -98,8 +99,8 @@ func (a *answer) consent(ctx context.Context, instance string) *fault.Error {
 	return nil
 }
 
-// over is why the caller does not wait any more; nil while it does.
-func (a *answer) over(ctx context.Context) *fault.Error {
+// over returns why the caller no longer waits; nil while it does.
+func (a *attempt) over(ctx context.Context) *fault.Error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), !time.Now().Before(a.deadline):
 		return wire.TimedOut(a.service)
@@ -110,11 +111,12 @@ func (a *answer) over(ctx context.Context) *fault.Error {
 }
 
 // left reports whether the caller leaves the call to whoever follows its stream.
-func (a *answer) left(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLeft) }
+func (a *attempt) left(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLeft) }
 
-// leave permits what the caller leaves to others, who cannot. An instance that it does not
-// permit asks until its time is over, and then says to them that nothing ran.
-func (a *answer) leave(ctx context.Context) {
+// leave permits a call that the caller leaves to the followers of its stream, because they cannot
+// permit it. Without a permit, the instance asks until permitTime is over, and then tells them that
+// nothing ran.
+func (a *attempt) leave(ctx context.Context) {
 	if !a.asks || a.permitted || a.refused || a.from == "" {
 		return
 	}
@@ -123,9 +125,9 @@ func (a *answer) leave(ctx context.Context) {
 	}
 }
 
-// say tells one instance whether the call may begin there. It reports false when
-// that cannot have reached anybody.
-func (a *answer) say(instance string, granted bool, reply string, turn uint32) bool {
+// say tells one instance whether the call may begin there. It reports false if the message was not
+// sent.
+func (a *attempt) say(instance string, granted bool, reply string, turn uint32) bool {
 	data, err := proto.Marshal(&busv1.Permit{Id: a.id, Granted: granted, Turn: turn})
 	if err == nil {
 		msg := &nats.Msg{Subject: subject.Permit(a.service, instance), Reply: reply, Data: data}
@@ -137,9 +139,8 @@ func (a *answer) say(instance string, granted bool, reply string, turn uint32) b
 	return err == nil
 }
 
-// permitted waits for the caller's word on a call that is about to begin. An
-// instance that was stopped meanwhile may find a permit whose caller has given
-// up since: it asks again.
+// permitted waits for the caller's permit for a call that is about to begin. If the process was
+// suspended meanwhile, the permit may be from a caller that has given up since, so it asks again.
 func (s *Server) permitted(ctx context.Context, call *liveCall, out *Responder) *fault.Error {
 	out.ask(true)
 	defer out.ask(false)
@@ -170,7 +171,7 @@ func (s *Server) permitted(ctx context.Context, call *liveCall, out *Responder) 
 	}
 }
 
-// heard takes the word of a caller.
+// heard receives a caller's permit or refusal.
 func (s *Server) heard(msg *nats.Msg) {
 	p := &busv1.Permit{}
 	if proto.Unmarshal(msg.Data, p) != nil {
@@ -184,6 +185,6 @@ func (s *Server) heard(msg *nats.Msg) {
 	}
 	select {
 	case call.permit <- p:
-	default: // said before
+	default: // a copy
 	}
 }

@@ -61,7 +61,7 @@ func newResponder(s *Server, reply string) *Responder {
 	return r
 }
 
-// keep has an answer kept in the request's stream.
+// keep makes the answer go to the request's stream, if it has one.
 func (r *Responder) keep(req *busv1.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +118,7 @@ func (r *Responder) beat() {
 	r.alive.Reset(AliveEvery)
 }
 
-// ask has the caller asked for its permit, now and with every sign of life, or
-// not any more.
+// ask starts asking the caller for its permit, now and with every sign of life; false stops it.
 func (r *Responder) ask(asking bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

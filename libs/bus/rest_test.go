@@ -37,7 +37,7 @@ func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var told []float64
-			a := &answer{options: Options{OnFrame: func(f *busv1.Frame) { told = append(told, f.GetProgress().Progress) }}}
+			a := &attempt{options: Options{OnFrame: func(f *busv1.Frame) { told = append(told, f.GetProgress().Progress) }}}
 			frame := a.rest(t.Context(), &exchange{queue: c.waits})
 			if !slices.Equal(told, c.told) || (frame != nil) != c.ended {
 				t.Errorf("told %v, then %v", told, frame)
@@ -51,12 +51,12 @@ func TestAnEndThatIsKnownStays(t *testing.T) {
 	t.Parallel()
 	data, _ := proto.Marshal(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: 2}}})
 	for name, c := range map[string]struct {
-		a *answer
+		a *attempt
 		q []arrival
 	}{
-		"a gap":              {&answer{service: "s"}, []arrival{{msg: &nats.Msg{Data: data}}}},
-		"not a frame":        {&answer{service: "s"}, []arrival{{msg: &nats.Msg{Data: []byte("\xff")}}}},
-		"probe found nobody": {&answer{service: "s", probed: true}, []arrival{{msg: &nats.Msg{Header: nats.Header{"Status": {"503"}}}}}},
+		"a gap":              {&attempt{service: "s"}, []arrival{{msg: &nats.Msg{Data: data}}}},
+		"not a frame":        {&attempt{service: "s"}, []arrival{{msg: &nats.Msg{Data: []byte("\xff")}}}},
+		"probe found nobody": {&attempt{service: "s", probed: true}, []arrival{{msg: &nats.Msg{Header: nats.Header{"Status": {"503"}}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

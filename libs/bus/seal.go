@@ -51,7 +51,7 @@ func newSealer(service string, keys []secret.Key) *sealer {
 	return s
 }
 
-// sealer is that of a service, nil when this program has no key for it.
+// sealer returns the sealer of a service; nil if this program has no key for it.
 func (c *Conn) sealer(service string) *sealer {
 	if len(c.secret.Keys) == 0 {
 		return nil
@@ -90,7 +90,7 @@ var (
 	errOld       = errors.New("it is too old")
 )
 
-// open checks the seal of a message. What the message says may be read after that.
+// open checks the seal of a message. Only after that may the message be read.
 func (s *sealer) open(data []byte) error {
 	n := len(data) - sealSize
 	if n < 0 || [len(sealHead)]byte(data[n:]) != sealHead {
@@ -124,8 +124,8 @@ func (s *Server) refuse(why error) {
 	}
 }
 
-// sayUnsealed says that requests are not checked. On loopback, where people develop,
-// it is no news.
+// sayUnsealed says that requests are not checked. On loopback, where people develop, it is
+// expected.
 func (s *Server) sayUnsealed() {
 	if s.seals != nil {
 		return

@@ -34,11 +34,11 @@ type ServerConfig struct {
 	// wait for a slot, of one caller half of these; more are refused as
 	// Overloaded. Calls that tools make have as many of their own, at each depth.
 	Concurrency int
-	// Observe, unless nil, is told of every call and run of a task that a handler ended,
-	// with the terminal frame's body or why there is none. It must not block.
+	// Observe, unless nil, is told of every call and run of a task that a handler ended, with the
+	// terminal frame's body or the error. It must not block.
 	Observe func(ctx context.Context, req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
-	// Logger, unless nil, is the log for a request whose handler panics, or fails in a way
-	// that its caller is not told. By default it is that of the connection.
+	// Logger, unless nil, is the log for a request whose handler panics, or fails in a way that its
+	// caller is not told. By default it is the connection's log.
 	Logger func(req *busv1.Request) *slog.Logger
 	// Clean, unless nil, takes the secrets out of the text of a panic or an error before it
 	// is logged.
@@ -77,11 +77,11 @@ type Server struct {
 	fetching context.Context
 	leave    context.CancelFunc
 	fetchers sync.WaitGroup
-	// slots are those of each depth: a call that waits for another one of its own
-	// service must not have that one's slot.
+	// slots are separate for each depth, so that a call that waits for another call of its own
+	// service does not hold that call's slot.
 	slots [maxDepths]*slots
-	// room is that of large results, of each depth as well; sizes say which are.
-	room    [maxDepths]*slots
+	// budgets limit large results at each depth; sizes predict which results are large.
+	budgets [maxDepths]*slots
 	sizes   sizes
 	workers *workers
 	queued  atomic.Int64
@@ -139,7 +139,7 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 		begun:   keptCalls{life: recentLife, maxBytes: maxRecentBytes, maxCalls: maxRecentCalls, whole: true},
 	}
 	for i := range s.slots {
-		s.slots[i], s.room[i] = newSlots(cfg.Concurrency), newSlots(resultRoom)
+		s.slots[i], s.budgets[i] = newSlots(cfg.Concurrency), newSlots(resultBudget)
 	}
 	if cfg.Service != Gateway {
 		s.seals = conn.sealer(cfg.Service)
@@ -203,8 +203,8 @@ func (s *Server) Fetch(f func(ctx context.Context)) {
 // stop at once.
 func (s *Server) Go(f func(ctx context.Context)) { s.running.Go(func() { f(s.ctx) }) }
 
-// Run carries out a request that is no call, as Handler does calls: its ctx ends
-// too when somebody cancels it by its id.
+// Run carries out a request that is not a call, such as a run of a task, in the way calls are
+// carried out. Its ctx also ends when somebody cancels it by its id.
 func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Context) (proto.Message, error)) (proto.Message, *fault.Error) {
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
@@ -217,7 +217,7 @@ func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Con
 	return s.invoke(ctx, req, func() (proto.Message, error) { return f(ctx) })
 }
 
-// Instance is this server's name among those of its service.
+// Instance returns this server's name, unique within its service.
 func (s *Server) Instance() string { return s.instance }
 
 // receive starts a call in a goroutine of its own: NATS delivers the next one
@@ -318,13 +318,13 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	defer tracing.End(span, nil)
 
 	depth := min(req.GetShare().GetDepth(), maxDepths-1)
-	slots, room := s.slots[depth], s.room[depth]
+	slots, budget := s.slots[depth], s.budgets[depth]
 	who := shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())}
-	// Room first: what waits for it has no slot that a small call could have.
+	// Budget first, so that a call waiting for it does not hold a slot that a small call could use.
 	large := s.sizes.weight(req)
 	if large > 0 {
-		if held := room.take(ctx, who, large); held != nil {
-			defer room.release(held, large)
+		if held := budget.take(ctx, who, large); held != nil {
+			defer budget.release(held, large)
 		} else if ctx.Err() == nil {
 			f := s.noRoom()
 			ended(ctx, nil, f)
@@ -377,8 +377,8 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	size := resultSize(body)
 	s.sizes.note(req, size)
 	if more := mebibytes(size) - large; more > 0 {
-		held := room.add(who, more)
-		defer room.release(held, more)
+		held := budget.add(who, more)
+		defer budget.release(held, more)
 	}
 	out.end(body)
 }

@@ -11,40 +11,39 @@ import (
 )
 
 const (
-	// maxCatchUp is how long the bus may send this process nothing at all, while it
-	// is asked whether anything is on its way.
+	// maxCatchUp is how long the bus may send this process nothing while a flush is pending that
+	// tells whether anything is in transit.
 	maxCatchUp = time.Second
-	// minGrace is the least time that what came with the answer has to get to its
-	// call.
+	// minGrace is the least time for frames that arrived before the end of the flush to reach their
+	// calls.
 	//limit:time least time for late messages after a silence
 	minGrace = 100 * time.Millisecond
-	// maxUnheard is how long an instance may say nothing of a call at all that another
-	// one can have: two times as long as it has for its first sign of life.
+	// maxUnheard is how long an instance may send nothing about a call that another instance can
+	// take: twice the time to its first sign of life.
 	//limit:time silence of an instance from the start of a call | another instance takes the call if it can
 	maxUnheard = 2 * FirstAlive
-	// maxStall is how long an instance may be silent that is connected, and whose call nobody
-	// else can have.
+	// maxStall is how long a connected instance may be silent if no other instance can take its
+	// call.
 	//limit:time silence while still connected to NATS, with no other instance | `peer_lost`
 	maxStall = MaxSilence + 150*time.Millisecond
-	// maxSlow is the same where more than the instance is slow: time is late here too, by
-	// late, or another instance was silent to the call before.
+	// maxSlow is the same if more than this instance seems slow: a timer here was late by more than
+	// late, or another instance was silent before.
 	//limit:time silence if this machine or the previous call was slow too | `peer_lost`
 	maxSlow = 4 * MaxSilence
 	//limit:time delay of timers here that counts as slow
 	late = 50 * time.Millisecond
-	// maxUnreached is the same for a call that does no harm twice, in a cluster: the NATS
-	// server of the instance may hang, which the instance has left by then. Such a call is
-	// made again until maxReturn after it began, by when the instance has reached another
-	// server, or is not going to.
+	// maxUnreached is the same for a harmless call in a cluster: the instance's NATS server may
+	// hang, and after this time the instance has left it. Such a call is repeated until maxReturn
+	// after it began. By then the instance has reached another server, or never will.
 	//limit:time the same for a read in a cluster of NATS servers | the read is made again
 	maxUnreached = 2 * maxUnanswered
 	//limit:time time from the start of such a read in which it is made again | `peer_lost`
 	maxReturn = maxUnanswered + 2*dialTime
 )
 
-// catchUp sends how long it took until everything that the bus had for this
-// process when it was asked is here, or until the connection was lost and nothing is on
-// its way any more. It waits until the deadline, or stop.
+// catchUp flushes the connection and sends how long that took. After it, everything that the bus
+// had for this process has arrived, or the connection is lost and nothing is in transit. It waits
+// until the deadline, or until stop is called.
 func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func()) {
 	took := make(chan time.Duration, 1)
 	ctx, stop := context.WithDeadline(context.Background(), deadline)
@@ -57,10 +56,10 @@ func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func())
 	return took, stop
 }
 
-// received is how many bytes have come from the bus.
+// received returns the number of bytes received from the bus.
 func (c *Conn) received() uint64 { return c.network.read.Load() }
 
-// pending is how many frames are here that have not been delivered to their calls.
+// pending returns the number of received frames that have not been delivered to their calls.
 func (c *Caller) pending() uint64 {
 	n := 0
 	for _, sub := range c.answers {
@@ -71,9 +70,15 @@ func (c *Caller) pending() uint64 {
 	return uint64(n)
 }
 
-// wait returns the terminal frame, or why there will be none. unheard is how long the
-// first frame may take.
-func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (*busv1.Frame, *fault.Error) {
+// wait returns the terminal frame, or the reason why none will come. unheard is how long the first
+// frame may take. It is one loop over these events: frames arrive; the timer ends (see below); the
+// flush of catchUp ends; the instance says what it knows of the call (ask); the connection leaves
+// its NATS server; ctx ends. The timer ends first for silence, and then each step makes more
+// certain that the instance is lost, not this process or the bus late: flush the connection, wait
+// while bytes still arrive, wait until received frames are delivered, ask NATS whether the instance
+// is connected (probe). Only after all of them the call is lost. Any frame starts again from the
+// first step.
+func (a *attempt) wait(ctx context.Context, x *exchange, unheard time.Duration) (*busv1.Frame, *fault.Error) {
 	conn := a.caller.conn
 	server := a.server
 	if server == nil {
@@ -82,17 +87,17 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 	heard := time.Now()
 	quietUntil := heard.Add(unheard)
 	patience := a.patience()
-	// checked says that nothing has come since the bus was asked whether anything
-	// is on its way; caughtUp, not nil meanwhile, answers that.
+	// checked is set if nothing has arrived since the flush began. caughtUp delivers the end of the
+	// flush; it is nil if none is pending.
 	checked := false
 	var caughtUp <-chan time.Duration
-	// received is what had come from the bus at the last look, while that question
-	// waits; due, after it, what is delivered before silence means anything.
+	// received is the byte count at the last look while the flush is pending. due is the number of
+	// frames that must be delivered after the flush before silence counts.
 	var received, due uint64
-	// missed, not nil meanwhile, says what the instance knows of a call that was silent:
-	// what it said may have been lost with a NATS server.
+	// missed delivers what the instance knows of the call, because its frames may have been lost
+	// with a NATS server. It is nil if nothing was asked.
 	var missed <-chan missing
-	// alive begins once more to wait.
+	// alive starts the wait for silence again.
 	alive := func() {
 		heard = time.Now()
 		quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false
@@ -126,12 +131,12 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			if took > late {
 				patience = max(patience, maxSlow)
 			}
-			// What came before this has still to be handed over.
+			// Frames that arrived before this must still be delivered.
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
 		case m := <-missed:
 			missed = nil
 			switch {
-			case m.state != CallEnded && x.waits(): // what has come meanwhile says more
+			case m.state != CallEnded && x.waits(): // frames have arrived in the meantime and say more
 			case m.state == CallRunning:
 				alive()
 			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
@@ -142,8 +147,8 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				return a.found(m)
 			}
 		case <-server.ctx.Done():
-			// The request, or what came of it, may be lost with the NATS server. The instance
-			// knows, once it can be asked over another one.
+			// The request or its answer may be lost with the NATS server. The instance can say so
+			// once it is reached over another server.
 			server = conn.server.Load()
 			stop()
 			alive()
@@ -153,7 +158,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 		case <-ctx.Done():
 			return nil, a.over(ctx)
 		case <-x.timer.C:
-			now := time.Now() // the timer says when it was due, not when this ran
+			now := time.Now() // the timer has the time it was due, not the time it was handled
 			if now.Sub(next) > late {
 				patience = max(patience, maxSlow)
 			}
@@ -165,15 +170,15 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				// in the socket.
 				quietUntil = now.Add(AliveEvery)
 			case !checked && conn.Connected():
-				// A sign of life may be behind a large answer, or the machine busy.
+				// A sign of life may be queued behind a large answer, or the machine is busy.
 				stop()
 				caughtUp, stop = conn.catchUp(a.deadline)
 				checked, received, quietUntil = true, conn.received(), now.Add(maxCatchUp)
-				if missed == nil && a.askable() && !a.moves(a.has()) {
+				if missed == nil && a.askable() && !a.moves(a.holder()) {
 					missed = a.ask(asking)
 				}
 			case caughtUp != nil && conn.received() != received:
-				// What is on its way is more than came in that time.
+				// Bytes are still arriving.
 				received, quietUntil = conn.received(), now.Add(maxCatchUp)
 			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
 				quietUntil = now.Add(minGrace)
@@ -182,10 +187,10 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				if missed == nil && a.askable() {
 					missed = a.ask(asking)
 				}
-				// At least as long as NATS takes to say that it is not connected.
+				// Wait at least until NATS could report that it is not connected.
 				quietUntil = now.Add(max(late, min(heard.Add(patience).Sub(now), AliveEvery)))
 			default:
-				a.stalled = a.stalled && !a.moves(a.has()) // another one may be back by now
+				a.stalled = a.stalled && !a.moves(a.holder()) // another instance may be back
 				if a.stalled && a.mayReturn() {
 					a.stalled, a.strayed = false, true
 				}
@@ -195,8 +200,8 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 	}
 }
 
-// patience is how long the instance may be silent in all.
-func (a *answer) patience() time.Duration {
+// patience is how long the instance may be silent in total.
+func (a *attempt) patience() time.Duration {
 	switch {
 	case a.unreached():
 		return maxUnreached
@@ -206,17 +211,17 @@ func (a *answer) patience() time.Duration {
 	return maxStall
 }
 
-// unreached reports whether the NATS server of a silent instance may be the one that hangs,
-// and the call may be made again for that.
-func (a *answer) unreached() bool { return a.options.Harmless && a.caller.conn.Clustered() }
+// unreached reports whether a silent instance may be cut off by a hanging NATS server, and the call
+// may be repeated for that reason.
+func (a *attempt) unreached() bool { return a.options.Harmless && a.caller.conn.Clustered() }
 
 // mayReturn reports whether there is time for a silent instance to reach another NATS server.
-func (a *answer) mayReturn() bool { return a.unreached() && time.Since(a.began) < maxReturn }
+func (a *attempt) mayReturn() bool { return a.unreached() && time.Since(a.began) < maxReturn }
 
-// rest takes what came while the instance was asked how the call ended: where this process was
-// late, its progress waits here, and the answer to that question would pass it by.
-// What is wrong with it does not matter: the end is known.
-func (a *answer) rest(ctx context.Context, x *exchange) *busv1.Frame {
+// rest reads the frames that arrived while the instance was asked how the call ended. If this
+// process was late, progress waits here and must be delivered before the end. Errors in it do not
+// matter: the end is known.
+func (a *attempt) rest(ctx context.Context, x *exchange) *busv1.Frame {
 	x.mu.Lock()
 	batch := x.queue
 	x.queue = nil
@@ -236,48 +241,49 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// lost is what became of a call whose instance gives no sign of life.
-func (a *answer) lost() *fault.Error {
+// lost returns the error of a call whose instance gives no sign of life.
+func (a *attempt) lost() *fault.Error {
 	if a.asks && !a.permitted {
 		return fault.New(fault.PeerLost, "service %s stopped answering before it began; nothing was started", a.service).Ran(fault.No)
 	}
 	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
 }
 
-// others are the instances that can have the call besides one, and those it went to.
-func (a *answer) others(instance string) []string {
+// others returns the instances that can take the call, without the given one and those already
+// tried.
+func (a *attempt) others(instance string) []string {
 	return a.caller.conn.members.others(a.service, a.options.Only, append(a.tried, instance))
 }
 
-// repeatable reports whether the call can be made again, whatever becomes of this attempt.
-func (a *answer) repeatable() bool { return a.options.Harmless || a.asks && !a.permitted }
+// repeatable reports whether the call can be made again whatever this attempt has done.
+func (a *attempt) repeatable() bool { return a.options.Harmless || a.asks && !a.permitted }
 
-// moves reports whether the call goes to another instance when this one is silent. The last
-// attempt does not: its instance has the time of one that may be slow.
-func (a *answer) moves(instance string) bool {
+// moves reports whether the call goes to another instance if this one is silent. The last attempt
+// does not move: its instance gets the time of a slow one.
+func (a *attempt) moves(instance string) bool {
 	return !a.last && a.repeatable() && len(a.others(instance)) > 0
 }
 
-// unheard is how long an instance may take for its first frame. A call that another one
-// can have goes there long before it is certain that this one hangs: without a permit it
-// cannot run at both.
-func (a *answer) unheard(instance string) time.Duration {
+// unheard is how long an instance may take for its first frame. If another instance can take the
+// call, it moves there long before it is certain that this one hangs. Without a permit it cannot
+// run at both.
+func (a *attempt) unheard(instance string) time.Duration {
 	if a.moves(instance) {
 		return maxUnheard
 	}
 	return MaxSilence
 }
 
-// probe asks NATS whether the instance that has the call is connected yet, or where
-// nobody knows which one that is, any of its service. A process that has ended is not,
-// which NATS says at once; one that is, is slow, or stopped. It reports false where that
-// is not worth waiting for: the call can be made again at another one.
-func (a *answer) probe() bool {
-	conn, instance := a.caller.conn, a.has()
+// probe asks NATS whether the instance that has the call is still connected, or any instance of the
+// service if it is not known which one has it. NATS reports at once if the process has ended. If it
+// is connected, it is slow or stopped. probe returns false if waiting is not worth it, because
+// another instance can take the call.
+func (a *attempt) probe() bool {
+	conn, instance := a.caller.conn, a.holder()
 	if a.moves(instance) || !conn.Connected() {
 		return false
 	}
-	// A word on no call: nothing but whether it arrives matters.
+	// The message belongs to no call; only its delivery matters.
 	at := subject.Permit(a.service, instance)
 	switch {
 	case a.caller.service != "":

@@ -10,12 +10,12 @@ import (
 )
 
 // slots are the calls that an instance runs at once, and those that wait for
-// one to end, of one depth; or the MiB of their large results (room.go). A call has a
+// one to end, of one depth; or the MiB of their large results (results.go). A call has a
 // weight: one slot, or as many MiB. Tenants compete for them, and callers within a tenant,
 // by share (ADR 0017): who waits gets the next slot that is free if it has the
 // fewest, and the last few are not for a tenant that has half of all.
 type slots struct {
-	size, spare, places int
+	size, spare, queueSlots int
 
 	mu               sync.Mutex
 	running, waiting int
@@ -26,10 +26,9 @@ type slots struct {
 	turn []*share
 }
 
-// shareName is who a call counts for: a caller of a tenant. A caller without one
-// is its own tenant. The empty payer is of those that nobody named, which are not
-// bounded.
-type shareName struct{ tenant, payer string }
+// shareName is the account that a call counts for: a caller of a tenant. A caller without a tenant
+// is its own tenant. Calls with an empty account are not limited.
+type shareName struct{ tenant, account string }
 
 // share is what one caller has.
 type share struct {
@@ -55,7 +54,7 @@ type waiter struct {
 }
 
 func newSlots(size int) *slots {
-	s := &slots{size: size, places: 4 * size, shares: map[shareName]*share{}, tenants: map[string]*tenant{}}
+	s := &slots{size: size, queueSlots: 4 * size, shares: map[shareName]*share{}, tenants: map[string]*tenant{}}
 	if size > 1 {
 		s.spare = max(1, size/8)
 	}
@@ -77,12 +76,12 @@ func (s *slots) now() (running, waiting int) {
 func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 	s.mu.Lock()
 	sh := s.share(name)
-	if s.waiting == 0 && s.may(sh, weight) {
+	if s.waiting == 0 && s.mayRun(sh, weight) {
 		s.run(sh, weight)
 		s.mu.Unlock()
 		return sh
 	}
-	if !s.room(ctx, sh) {
+	if !s.mayWait(ctx, sh) {
 		s.drop(sh)
 		s.mu.Unlock()
 		return nil
@@ -91,7 +90,7 @@ func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 	if sh.queue.Len() == 0 {
 		s.turn = append(s.turn, sh)
 	}
-	place := sh.queue.PushBack(w)
+	element := sh.queue.PushBack(w)
 	s.waiting++
 	sh.of.waiting++
 	s.serve() // those before it may be others than those whom the spare slots are for
@@ -109,7 +108,7 @@ func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 		s.run(sh, -weight)
 		s.serve()
 	case !w.gone:
-		s.leave(sh, place)
+		s.leave(sh, element)
 	}
 	s.drop(sh)
 	return nil
@@ -123,7 +122,7 @@ func (s *slots) share(name shareName) *share {
 	}
 	all := name.tenant
 	if all == "" {
-		all = "\x00" + name.payer
+		all = "\x00" + name.account
 	}
 	of := s.tenants[all]
 	if of == nil {
@@ -136,18 +135,18 @@ func (s *slots) share(name shareName) *share {
 	return sh
 }
 
-// room reports whether a call may wait. Where all places are taken, the newest of
-// the tenant with the most gives way to one of a tenant that has less.
-func (s *slots) room(ctx context.Context, sh *share) bool {
+// mayWait reports whether a call may wait. If the queue is full, the newest call of the tenant with
+// the most waiting calls gives way to a call of a tenant with fewer.
+func (s *slots) mayWait(ctx context.Context, sh *share) bool {
 	if first := sh.queue.Front(); first != nil {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Since(first.Value.(*waiter).since) {
 			return false
 		}
 	}
-	if sh.name.payer != "" && sh.of.waiting >= max(1, s.places/2) {
+	if sh.name.account != "" && sh.of.waiting >= max(1, s.queueSlots/2) {
 		return false
 	}
-	if s.waiting < s.places {
+	if s.waiting < s.queueSlots {
 		return true
 	}
 	var most *share
@@ -192,10 +191,10 @@ func (s *slots) run(sh *share, weight int) {
 	sh.of.running += weight
 }
 
-// may reports whether a share may have weight more slots now.
-func (s *slots) may(sh *share, weight int) bool {
+// mayRun reports whether a share may have weight more slots now.
+func (s *slots) mayRun(sh *share, weight int) bool {
 	free := s.size - s.running - weight
-	return free >= s.spare || free >= 0 && (2*(sh.of.running+weight-1) < s.size || sh.name.payer == "") || s.running == 0
+	return free >= s.spare || free >= 0 && (2*(sh.of.running+weight-1) < s.size || sh.name.account == "") || s.running == 0
 }
 
 // serve gives the slots that are free to those who wait.
@@ -203,7 +202,7 @@ func (s *slots) serve() {
 	for s.running < s.size {
 		next := -1
 		for i, sh := range s.turn {
-			if s.may(sh, sh.queue.Front().Value.(*waiter).weight) && (next < 0 || sh.fewer(s.turn[next])) {
+			if s.mayRun(sh, sh.queue.Front().Value.(*waiter).weight) && (next < 0 || sh.fewer(s.turn[next])) {
 				next = i
 			}
 		}
@@ -230,8 +229,8 @@ func (sh *share) fewer(other *share) bool {
 }
 
 // leave gives the place of a call that waits no more to others.
-func (s *slots) leave(sh *share, place *list.Element) {
-	sh.queue.Remove(place)
+func (s *slots) leave(sh *share, element *list.Element) {
+	sh.queue.Remove(element)
 	s.waiting--
 	sh.of.waiting--
 	if sh.queue.Len() == 0 {

@@ -14,9 +14,9 @@ import (
 func TestF8SlotsForgetWhoLeft(t *testing.T) {
 	t.Parallel()
 	s := newSlots(1)
-	long := s.take(t.Context(), shareName{payer: "long"}, 1) // holds the only slot
+	long := s.take(t.Context(), shareName{account: "long"}, 1) // holds the only slot
 	got := make(chan *share)
-	go func() { got <- s.take(t.Context(), shareName{payer: "p"}, 1) }()
+	go func() { got <- s.take(t.Context(), shareName{account: "p"}, 1) }()
 	waiting := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -28,12 +28,12 @@ func TestF8SlotsForgetWhoLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 1000 {
-		if s.take(ctx, shareName{payer: "p"}, 1) != nil {
+		if s.take(ctx, shareName{account: "p"}, 1) != nil {
 			t.Fatal("a cancelled call has a slot")
 		}
 	}
 	s.mu.Lock()
-	if n := s.shares[shareName{payer: "p"}].queue.Len(); n != 1 || s.waiting != 1 {
+	if n := s.shares[shareName{account: "p"}].queue.Len(); n != 1 || s.waiting != 1 {
 		t.Errorf("%d waiters are kept, %d wait", n, s.waiting)
 	}
 	s.mu.Unlock()
@@ -91,7 +91,7 @@ func TestSizesOfResults(t *testing.T) {
 func TestSlotsOfWeight(t *testing.T) {
 	t.Parallel()
 	s := newSlots(8)
-	who := shareName{payer: "p"}
+	who := shareName{account: "p"}
 	most := s.take(t.Context(), who, 20)
 	if most == nil {
 		t.Fatal("a call that needs more than there is does not run alone")

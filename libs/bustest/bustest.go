@@ -73,8 +73,8 @@ const Patience = time.Minute
 // from, such as the time limit of a call, takes longer still.
 const Promptly = 8 * time.Second
 
-// Eventually waits until ok returns true, and fails the test with what after
-// Patience. What takes long is asked for less often, a tenth of the time too late.
+// Eventually waits until ok returns true, and fails the test with what after Patience. The longer
+// it takes, the less often it asks: a tenth of the time too late.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {

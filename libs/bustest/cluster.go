@@ -179,7 +179,7 @@ func (c *Cluster) Holds(stream string) int {
 	return -1
 }
 
-// URL is that of all servers.
+// URL lists all servers.
 func (c *Cluster) URL() string {
 	var urls []string
 	for _, n := range c.nodes {

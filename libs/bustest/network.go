@@ -37,8 +37,8 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 	return n.line, nil
 }
 
-// Narrow has connections that are made from now on send no more than rate bytes a second.
-// What waits to be sent has the room that a socket has.
+// Narrow has connections that are made from now on send no more than rate bytes a second. Data that
+// waits to be sent has the size of a socket buffer.
 func (n *Network) Narrow(rate int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Shared is what tests of a package use together, because it is dear to start and
-// because none of them disturbs another there: each has names and keys of its own. It is
-// started for the first and ended after the last of them.
+// Shared is what tests of a package use together, because it is expensive to start and because none
+// of them disturbs another there: each has names and keys of its own. It is started for the first
+// and ended after the last of them.
 type Shared[T any] struct {
 	Start func(t testing.TB) T
 

@@ -21,8 +21,8 @@ import (
 
 // Config says which database, and whose tables are in it.
 type Config struct {
-	// URL is that of a Postgres database, postgres://user:password@host:5432/name,
-	// which any number of processes share. Empty: SQLite in File.
+	// URL is the URL of a Postgres database, postgres://user:password@host:5432/name, which any
+	// number of processes share. Empty: SQLite in File.
 	URL string
 	// File is where SQLite keeps its data. One process at a time may have it open.
 	File string
@@ -50,10 +50,9 @@ const (
 	retryAfter = 500 * time.Millisecond
 )
 
-// Database is one engine. Apart from defects its errors are *fault.Error:
-// Unavailable when the database is away, busy or full, whose Executed is
-// unknown when a commit was not answered, and no otherwise; and ErrRejected.
-// What f returns is passed on as it is.
+// Database is one engine. Apart from defects its errors are *fault.Error: Unavailable when the
+// database is away, busy or full, whose Executed is unknown when a commit was not answered, and no
+// otherwise; and ErrRejected. An error of f is returned unchanged.
 type Database interface {
 	// Write runs f in a transaction and commits it if f returns nil. f may run
 	// again after a failure that a repetition mends.
@@ -123,7 +122,7 @@ func Open(ctx context.Context, cfg Config) (Database, error) {
 	return traced(semconv.DBSystemNameSQLite, cfg)(openSQLite(ctx, cfg))
 }
 
-// One runs a query and scans its first row; found is false when there is none.
+// One runs a query and scans its first row; found is false if no row matches.
 func One(ctx context.Context, tx Tx, statement string, args []any, dest ...any) (found bool, err error) {
 	rows, err := tx.Query(ctx, statement, args...)
 	if err != nil {

@@ -40,7 +40,7 @@ func inDoubt(err error) error {
 	return doubt{err}
 }
 
-// fail makes an error of Postgres that of a Database.
+// fail turns an error of Postgres into an error of Database.
 func (c *Config) fail(ctx context.Context, err error) error {
 	var known *fault.Error
 	var said *pgconn.PgError

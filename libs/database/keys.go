@@ -13,14 +13,14 @@ import (
 type KeyLimits struct {
 	// Life is how long a key is kept; 0 is 24 hours.
 	Life time.Duration
-	// Keys is how many keys one tenant may have, Bytes those of their answers; 0 is no
-	// bound. One caller may have half of either. Beyond Keys a write with a new key is
-	// refused as RateLimited; beyond Bytes, only the fact that the call ran is kept. Each
-	// process counts the others' keys every ten minutes.
+	// Keys is how many keys one tenant may have, Bytes how many bytes their answers may use; 0 is
+	// no bound. One caller may have half of either. Beyond Keys a write with a new key is refused
+	// as RateLimited; beyond Bytes, only the fact that the call ran is kept. Each process counts
+	// the others' keys every ten minutes.
 	Keys, Bytes int64
 }
 
-// DefaultKeyLimits are those of a service that has no reason for others.
+// DefaultKeyLimits suit most services.
 var DefaultKeyLimits = KeyLimits{Life: 24 * time.Hour, Keys: 500_000, Bytes: 1 << 30}
 
 const (

@@ -79,8 +79,8 @@ func column(name string, most int) string {
 // after a failure that a repetition mends, as in Database.Write, and must have no effect
 // elsewhere. A call without a key runs each time.
 //
-// Errors are those of Database.Write. Where nobody could look whether an earlier call with
-// the key ran, Executed is unknown.
+// Errors come from Database.Write. Where nobody could look whether an earlier call with the key
+// ran, Executed is unknown.
 func Once[Out any](ctx context.Context, k *Keys, call Call, in any, f func(context.Context, Tx) (Out, error)) (Out, error) {
 	key, err := KeyOf(call, in)
 	if err != nil {
@@ -135,8 +135,8 @@ func WriteOnce[Out any](ctx context.Context, k *Keys, key Key, f func(context.Co
 type onceWriting struct {
 	keys *Keys
 	key  Key
-	// at is when its record is from, in microseconds since the Unix epoch; it tells the
-	// write's own record from that of another one.
+	// at is when its record is from, in microseconds since the Unix epoch; it tells the write's own
+	// record from another write's record.
 	at int64
 	// known says that the transaction has found out whether the key was used; no error says
 	// "no" before.

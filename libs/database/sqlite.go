@@ -39,8 +39,8 @@ type file struct {
 	path string
 	// lock keeps other processes off.
 	lock *flock.Flock
-	// write is the only connection that writes, and turn is held by who has it:
-	// the next one is who waited longest, and waiting ends with the caller.
+	// write is the only connection that writes; turn is held by its user: the next one is who
+	// waited longest, and waiting ends with the caller.
 	write *sql.DB
 	turn  chan struct{}
 	read  *sql.DB
@@ -231,7 +231,7 @@ func (s *sqlite) Alone(ctx context.Context, f func(context.Context) error) (ran 
 	return true, f(ctx)
 }
 
-// fail makes an error of SQLite that of a Database.
+// fail turns an error of SQLite into an error of Database.
 func (s *sqlite) fail(ctx context.Context, err error) error {
 	var known *fault.Error
 	var said *driver.Error

@@ -69,8 +69,8 @@ const (
 	Forbidden Reason = "forbidden"
 	// Conflict: another call or another change is in the way. An idempotency key was used for another
 	// call, or a call with it still runs (`retryAfterMs`, `unknown`). An approval was used already
-	// (`unknown`), or its tool has changed since. What is to be changed has another version than expected,
-	// or is there already: `data.version`, or `data.uri` and `data.revision`, say at which it is.
+	// (`unknown`), or its tool has changed since. The resource or prompt has another version than
+	// expected, or exists already: `data.version`, or `data.uri` and `data.revision`, say at which it is.
 	Conflict Reason = "conflict"
 	// ApprovalRequired: the call is held until a person agrees. `POST /approvals/{approval}` or `busbar
 	// approve` decides on `data.approval`, until `data.expires`.

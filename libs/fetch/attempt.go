@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Do sends a request, which must be safe to repeat, until it has an answer: up to
-// Limits.Attempts times, and for a little less time than its context allows. A status of 5xx
-// counts as an answer. An error is a *Failure, or that of an ended context.
+// Do sends a request, which must be safe to repeat, until it has an answer: up to Limits.Attempts
+// times, and for a little less time than its context allows. A status of 5xx counts as an answer.
+// An error is a *Failure, or the error of an ended context.
 func (c *Client) Do(req *http.Request) (*Answer, error) {
 	ctx, cancel := c.withMargin(req.Context())
 	defer cancel()

@@ -27,9 +27,8 @@ func NewReader(client *Client, header http.Header, most, each int) *Reader {
 	return &Reader{client: client, header: header, kept: NewLRU[string, *document](most), each: each}
 }
 
-// Get reads the document at a URL. It returns an answer of any status except 5xx.
-// expires is the end of its freshness, zero if the host does not say so. Errors are those
-// of Client.Do.
+// Get reads the document at a URL. It returns an answer of any status except 5xx. expires is the
+// end of its freshness, zero if the host does not say so. Errors come from Client.Do.
 func (r *Reader) Get(ctx context.Context, url string) (a *Answer, expires time.Time, err error) {
 	known, _ := r.kept.Get(url)
 	if known != nil && time.Now().Before(known.expires) {

@@ -1,5 +1,5 @@
-// Package join is how every program joins the bus: the flags that say where it is,
-// and what the program proves with who it is.
+// Package join is how every program joins the bus: the flags that say where it is, and the secret
+// with which the program proves its identity.
 package join
 
 import (
@@ -21,7 +21,7 @@ type Flags struct {
 	Proof
 }
 
-// Proof is what a program proves with who it is on the bus.
+// Proof is the secret with which a program proves its identity on the bus.
 type Proof struct {
 	NKey  string `name:"nats-nkey" env:"BUSBAR_NATS_NKEY" placeholder:"FILE" help:"File with the program's nkey seed and the key that seals requests, from \"busbar nats-config\"."`
 	Creds string `name:"nats-creds" env:"BUSBAR_NATS_CREDS" placeholder:"FILE" help:"Credentials file of NATS, with a JWT and a seed. It may also hold the key that seals requests."`

@@ -33,7 +33,7 @@ type TLS struct {
 	files   Files
 	log     *slog.Logger
 	current atomic.Pointer[pair]
-	// problem is the error of the files' current content; nil if there is none.
+	// problem is the error of the files' current content; nil without a certificate.
 	problem atomic.Pointer[string]
 	stop    context.CancelFunc
 	done    chan struct{}

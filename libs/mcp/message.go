@@ -20,8 +20,8 @@ const (
 	Response
 )
 
-// Message is one JSON-RPC message. Byte slices are the sender's own bytes and
-// alias the input; they stay valid as long as it does.
+// Message is one JSON-RPC message. Byte slices are the sender's own bytes and alias the input; they
+// stay valid as long as the message.
 type Message struct {
 	Kind Kind
 	// ID is the id as written, quotes included, so that an answer can echo it
@@ -47,8 +47,8 @@ type Params struct {
 	// Meta is _meta as written.
 	Meta []byte
 
-	// OtherMeta holds the members of _meta that neither the specification nor Busbar
-	// defines, as an object; nil if there are none.
+	// OtherMeta holds the members of _meta that neither the specification nor Busbar defines, as an
+	// object; nil without parameters.
 	OtherMeta []byte
 
 	// Members of _meta.

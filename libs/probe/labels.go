@@ -16,7 +16,9 @@ type LabelLimit[K comparable] struct {
 }
 
 // NewLabelLimit returns a LabelLimit for that many values.
-func NewLabelLimit[K comparable](most int) *LabelLimit[K] { return &LabelLimit[K]{most: most, known: map[K]struct{}{}} }
+func NewLabelLimit[K comparable](most int) *LabelLimit[K] {
+	return &LabelLimit[K]{most: most, known: map[K]struct{}{}}
+}
 
 // For reports whether a value may be used: it was used before, or the limit is not reached.
 func (r *LabelLimit[K]) For(value K) bool {

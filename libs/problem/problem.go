@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// ContentType is that of problem details.
+// ContentType is the media type of problem details.
 const ContentType = "application/problem+json"
 
 // Details are problem details.

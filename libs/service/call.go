@@ -97,13 +97,12 @@ func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
 // one of each, and clients are told where their protocol has a place for it.
 func (c *Call) Replayed() { c.replayed.Store(true) }
 
-// Describe says what is known of the resource that is being read, besides its contents.
-// It is for resources of ListResources; those of AddResource are known.
+// Describe says what is known of the resource that is being read, besides its contents. Use it for
+// resources of ListResources; resources of AddResource are described already.
 func (c *Call) Describe(r mcp.Resource) { c.resource.Store(&r) }
 
-// Expires says when what the handler returns becomes old: no edge keeps it longer than
-// until then, nor longer than Tool.Cache. A time that has passed, zero too, has it not
-// kept.
+// Expires sets the time until which edges may cache the result; Tool.Cache stays the upper limit. A
+// time in the past, or zero, means: do not cache.
 func (c *Call) Expires(at time.Time) { c.expires.Store(&at) }
 
 // cacheMs is how long the result may be kept; nil as long as the tool says.

@@ -17,7 +17,7 @@ type ToolCall struct {
 	Name string
 	// Arguments are anything that marshals to a JSON object; nil for none.
 	Arguments any
-	// IdempotencyKey has a repeated call run once, if the tool's service does that.
+	// IdempotencyKey makes a repeated call run only once, if the tool's service supports that.
 	IdempotencyKey string
 }
 
@@ -35,10 +35,9 @@ type ToolResult struct {
 // Text is the text of the content, block by block.
 func (r *ToolResult) Text() string { return mcp.TextOf(r.Content) }
 
-// CallTool calls a tool on behalf of the caller of this call, who must be
-// allowed to: authorization, limits, approval and audit are those of any call.
-// Nobody can be asked for input on the way, so a tool that needs a person's
-// approval is held, and the error says under which id.
+// CallTool calls a tool on behalf of the caller of this call, who must be allowed to:
+// authorization, limits, approval and audit apply as to any call. Nobody can be asked for input on
+// the way, so a tool that needs a person's approval is held, and the error says under which id.
 //
 // Only a tool with CallsTools has the right to, until its call's deadline; a
 // task, for 12 hours. The call ends with ctx. Every error is a *fault.Error,
@@ -93,10 +92,9 @@ func (c *Call) callTool(ctx context.Context, t ToolCall, ran *bus.Ran) (*ToolRes
 	return result, nil
 }
 
-// CallTo is Call.CallTool for a tool whose structured result is an Out, or whose text is
-// one if it has no structured result: a string, for example. What the tool
-// itself says when it fails is an error of the same kind, which the handler may return:
-// its text begins with the tool's name.
+// CallTo is Call.CallTool for a tool whose structured result is an Out, or whose text is one if it
+// has no structured result: a string, for example. If the tool itself fails, the error is of the
+// same kind and its text begins with the tool's name; the handler may return it.
 func CallTo[Out any](ctx context.Context, c *Call, tool string, arguments any) (Out, error) {
 	var out Out
 	r, err := c.CallTool(ctx, ToolCall{Name: tool, Arguments: arguments})

@@ -13,9 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// A handler says with these what went wrong, and returns the error. The text goes to
-// the client, so it has no names of hosts or files. What becomes of it depends on what
-// is served:
+// Handlers return these errors to say what went wrong, and returns the error. The text goes to the
+// client, so it has no names of hosts or files. The result depends on what is served:
 //
 //   - of a tool it is a result with isError, for the model, which may try again with
 //     better arguments. _meta says which of these it is: see mcp.MetaFailure.
@@ -43,8 +42,8 @@ func Invalid(field, format string, args ...any) error {
 // Conflict: what is to be changed is not as the caller thinks.
 func Conflict(format string, args ...any) error { return fail(fault.Conflict, format, args) }
 
-// Forbidden: this caller may not do that. Who may call a tool at all is for the access
-// file of the edge.
+// Forbidden: this caller may not do that. The access file of the edge decides who may call a tool
+// at all.
 func Forbidden(format string, args ...any) error { return fail(fault.Forbidden, format, args) }
 
 // Busy: it may work later; after says when, 0 if nobody knows. Nothing ran. The error is
@@ -137,7 +136,7 @@ func failureOf(text string, meta []byte) error {
 	f := &failure{text: text}
 	switch m.Failure.Reason {
 	case notFound, fault.InvalidParams, fault.Conflict, fault.Forbidden, fault.Unavailable:
-		// The text says the parameter, which is that of the other tool, and the time.
+		// The text names the parameter of the other tool, and the time.
 		f.reason = m.Failure.Reason
 	}
 	return f

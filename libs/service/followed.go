@@ -58,7 +58,7 @@ type followed struct {
 	with []func(slog.Handler) slog.Handler
 }
 
-// wire is a level of slog among those of the bus.
+// wire converts a level of slog to a level of the bus.
 func wire(l slog.Level) int {
 	switch {
 	case l >= slog.LevelError:

@@ -12,10 +12,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Action is what a user did with a form.
+// Action is the user's reaction to a form.
 type Action = string
 
-// What a user may do.
+// The user's actions.
 const (
 	// Accepted: the form is filled in.
 	Accepted Action = "accept"
@@ -25,11 +25,10 @@ const (
 	Cancelled Action = "cancel"
 )
 
-// AskFor has the user fill in a T, and returns it with what the user did: it is set only
-// where that is Accepted. The form has T's fields, in their order, with what their tags
-// jsonschema and schema say of them. T is a struct of text, numbers, yes and no, choices
-// (a string with an enum) and lists of choices; a form has nothing else. Fields with
-// omitzero, or a default, need not be filled in.
+// AskFor asks the user to fill in a T, and returns it with the user's action. T is set only if the
+// action is Accepted. The form has T's fields in order, described by their tags jsonschema and
+// schema. T is a struct of text, numbers, yes and no, choices (a string with an enum) and lists of
+// choices; a form has nothing else. Fields with omitzero, or a default, need not be filled in.
 //
 // It is Call.Ask with one question: while there is no answer it returns an error, which
 // the handler must return unchanged, and the handler runs again from its start later.
@@ -59,7 +58,7 @@ type form struct {
 	err      error
 }
 
-// forms has those of types that were asked for.
+// forms caches the form of each type.
 var forms sync.Map
 
 func formOf[T any]() (*form, error) {

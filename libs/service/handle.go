@@ -98,9 +98,8 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 	return s.handleOther(ctx, call)
 }
 
-// HandleFunc answers a request that is not MCP's. name and params are those of
-// the request; the value is marshalled to JSON. Errors are told to the caller as
-// those of a resource are.
+// HandleFunc answers a request that is not MCP's. name and params come from the request; the value
+// is marshalled to JSON. The caller receives errors as for a resource.
 type HandleFunc func(ctx context.Context, call *Call, name string, params []byte) (any, error)
 
 // Handle has f answer a method that is not MCP's, of those that the bus has a

@@ -12,9 +12,9 @@ import (
 // healthEvery is how often WithHealth asks, and how long an answer may take.
 const healthEvery = 5 * time.Second
 
-// WithHealth has f asked every few seconds whether the instance has what it needs, such as
-// an upstream. While it returns an error, or takes longer than 5 s, /readyz says so, and
-// the instance goes on with its calls. What is known without asking is for Check.
+// WithHealth has f asked every few seconds whether the instance has what it needs, such as an
+// upstream. While it returns an error, or takes longer than 5 s, /readyz says so, and the instance
+// goes on with its calls. For a state that is known without asking, use Check.
 func WithHealth(f func(context.Context) error) Option {
 	return func(s *Service) {
 		var last atomic.Pointer[error]

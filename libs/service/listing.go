@@ -26,11 +26,10 @@ type ResourcePage struct {
 // that reads all pages gets every resource that is there all the while.
 type ListFunc func(ctx context.Context, call *Call, cursor string, limit int) (ResourcePage, error)
 
-// ListResources lists resources that are too many, or change too often, to be
-// added each, or that are not for every caller. Clients see them in one list
-// with those of AddResource and of other services. They are read by a template
-// or by AddResourcePrefix, and announced to nobody: say with ResourcesUpdated
-// when they change.
+// ListResources lists resources that are too many, or change too often, to be added each, or that
+// are not for every caller. Clients see them in one list with the resources of AddResource and of
+// other services. A template or AddResourcePrefix reads them. Changes are not noticed by
+// themselves: call ResourcesUpdated.
 func (s *Service) ListResources(list ListFunc) {
 	s.register("list of resources", func() error {
 		if list == nil {
@@ -44,9 +43,9 @@ func (s *Service) ListResources(list ListFunc) {
 	})
 }
 
-// AddResourcePrefix reads every URI with a prefix. Of several services, the one
-// that first had a name covering the URI reads it; the empty prefix, which is any
-// URI, gives way to all others. Within a service the longest prefix counts.
+// AddResourcePrefix reads every URI with a prefix. If several services match a URI, the one that
+// announced a matching name first reads it; the empty prefix, which matches any URI, comes last.
+// Within a service the longest prefix counts.
 func (s *Service) AddResourcePrefix(prefix string, read ReadFunc) {
 	s.register("resource prefix "+prefix, func() error {
 		if read == nil {
@@ -91,11 +90,10 @@ type tenantPrompts struct {
 	find FindPromptFunc
 }
 
-// ListPrompts serves prompts that are a tenant's own. A caller with a tenant gets
-// the prompts that find has, and those of AddPrompt under other names; list lists
-// both. Callers without a tenant have those of AddPrompt alone. Of all services on
-// the bus one has the prompts of tenants, the first to say so. Say with
-// PromptsUpdated when they change.
+// ListPrompts serves prompts that are a tenant's own. A caller with a tenant gets the prompts that
+// find returns, and prompts of AddPrompt with other names; list lists both. A caller without a
+// tenant gets only the prompts of AddPrompt. Only one service on the bus can have the prompts of
+// tenants: the first to announce it. Call PromptsUpdated when they change.
 func (s *Service) ListPrompts(list ListPromptsFunc, find FindPromptFunc) {
 	s.register("list of prompts", func() error {
 		if list == nil || find == nil {

@@ -2,12 +2,11 @@ package service
 
 import "context"
 
-// Middleware stands around the handlers of a service: of tools, resources, prompts,
-// completions and lists, in calls and in runs of tasks. It calls next once, or refuses
-// the call with an error of its own, such as Forbidden. The context that it gives to next
-// is the handler's. What next returns is what the handler returned, before anything is
-// made of it: a question that is asked, and a call that becomes a task, are errors too,
-// which go on unchanged.
+// Middleware stands around the handlers of a service: of tools, resources, prompts, completions and
+// lists, in calls and in runs of tasks. It calls next once, or refuses the call with an error of
+// its own, such as Forbidden. The context that it gives to next is the handler's. next returns the
+// handler's result unchanged: a question that is asked, and a call that becomes a task, are errors
+// too, which go on unchanged.
 type Middleware func(ctx context.Context, call *Call, next func(context.Context) error) error
 
 // WithMiddleware puts middleware around every handler; the first one is outermost.

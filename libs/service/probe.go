@@ -80,7 +80,7 @@ func (w *watch) checks() []probe.Check {
 	return []probe.Check{{Name: "start", Look: func() (string, error) { return "", errStarting }}}
 }
 
-// checks are those of /readyz.
+// checks are the checks of /readyz.
 func (r *Running) checks() []probe.Check {
 	return append([]probe.Check{{Name: "bus", Look: r.busReady}, {Name: "registry", Look: r.registered}}, slices.Clip(r.service.checks)...)
 }

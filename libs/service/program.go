@@ -44,7 +44,7 @@ func (e *Env) inherit(_ string, from DataEnv) { *e = from.Env }
 // DataEnv is the Env of a service that stores something.
 type DataEnv struct {
 	Env
-	// DatabaseURL is that of Postgres, which any number of processes share. Empty:
+	// DatabaseURL is the URL of a Postgres database, which any number of processes share. Empty:
 	// SQLite in DataDir, which is one process's alone.
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name (default: SQLite in the data directory)."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Data directory. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
@@ -129,7 +129,7 @@ type Command[E Environment] struct {
 	build Build[E]
 }
 
-// NewCommand makes the command of a service. The name is that of the service.
+// NewCommand makes the command of a service. name is the name of the service.
 func NewCommand[E Environment](name string, build Build[E]) *Command[E] {
 	return &Command[E]{name: name, build: build}
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// ReadFunc reads a resource. vars are the template's variables; empty for a
-// resource added by its URI. An empty result means there is no such resource. To
-// say why one cannot be read, return Errorf. Contents without a URI or a MIME type
-// have those of the resource.
+// ReadFunc reads a resource. vars are the template's variables; empty for a resource added by its
+// URI. An empty result means there is no such resource. To say why one cannot be read, return
+// Errorf. Contents without a URI or a MIME type get the resource's.
 type ReadFunc func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error)
 
 type resource struct {

@@ -13,10 +13,10 @@ import (
 // blocks has an array for its content.
 type SampleFunc func(ctx context.Context, call *Call, params *mcp.CreateMessageParams) (*Sampled, error)
 
-// HandleSampling makes this a service with a model. Callers that are no MCP
-// clients, such as scripts over REST, reach it with sampling/createMessage
-// through an edge; MCP clients bring models of their own, and do not. Of
-// several such services on a bus, the one that came first is asked.
+// HandleSampling makes this a service with a model. Callers that are not MCP clients, such as
+// scripts over REST, reach it with sampling/createMessage through an edge; MCP clients bring models
+// of their own, and do not. If a bus has several such services, the one that started first is
+// asked.
 func (s *Service) HandleSampling(f SampleFunc) {
 	s.register("sampling", func() error {
 		if f == nil {

@@ -230,7 +230,7 @@ func (m *mender) fill(name string, of, property *jsonschema.Schema, depth int) e
 	return nil
 }
 
-// quoted makes the schema of a number that of its text.
+// quoted turns the schema of a number into a schema of its text.
 func quoted(t reflect.Type, s *jsonschema.Schema) {
 	pointer := t.Kind() == reflect.Pointer
 	if pointer {

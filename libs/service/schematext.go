@@ -9,9 +9,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// plain is a schema as clients take it. What the library writes is the same but for
-// subschemas that are true or false, and takes five times as long: the text of each part
-// is made for itself, and read and copied by all that it is in.
+// plain is a schema as clients take it. The library writes the same except for subschemas that are
+// true or false, and takes five times as long: the text of each part is made for itself, and read
+// and copied by all that it is in.
 func plain(s *jsonschema.Schema) ([]byte, error) { return json.Marshal(s, asSchemas) }
 
 var asSchemas = json.JoinOptions(plainly, jsonv1.OmitEmptyWithLegacySemantics(true), json.WithMarshalers(json.JoinMarshalers(

@@ -77,7 +77,7 @@ type Service struct {
 	// tenantPrompts are the prompts of tenants.
 	tenantPrompts tenantPrompts
 	skills        map[string]*servedSkill
-	// errs are the mistakes that Start refuses, tried those of a Try while it runs.
+	// errs are the mistakes that Start refuses; tried collects mistakes while a Try runs.
 	errs     []error
 	tried    *[]error
 	sample   SampleFunc
@@ -105,7 +105,8 @@ func WithVersion(v string) Option { return func(s *Service) { s.version = cmp.Or
 // look at the bus.
 func WithDescription(d string) Option { return func(s *Service) { s.description = d } }
 
-// MaxInstructions and MaxInstructionLines bound those of one service, in bytes and lines.
+// MaxInstructions and MaxInstructionLines limit the instructions of one service, in bytes and
+// lines.
 const (
 	//limit:service instructions of one service for models | the rest is left out
 	MaxInstructions = 2 << 10
@@ -158,21 +159,20 @@ func (s *Service) Logger() *slog.Logger {
 	return slog.Default()
 }
 
-// SetStore says which store of data the service works on, by an id that is kept
-// in the store itself, such as that of database.StoreID. Start refuses an instance
-// whose store is another than the running instances': clients would find one half
-// of the data at one and the rest at the other. While the registry cannot be
-// written, Start waits. Call it before the service starts.
+// SetStore names the data store that the service works on, by an id kept in the store itself, such
+// as database.StoreID returns. Start refuses an instance whose store differs from the running
+// instances' store: clients would find half of the data at one and the rest at another. While the
+// registry cannot be written, Start waits. Call it before the service starts.
 func (s *Service) SetStore(id string) { s.store = id }
 
 // errNoFunction is of what is added without the function that serves it, which would
 // fail at its first call.
 var errNoFunction = errors.New("its function is nil")
 
-// Try runs add and returns the mistakes of what it adds, each with its name: a tool with
-// an invalid schema, a prompt without a name. What is well formed is added. Outside of Try,
-// Start refuses the service for such a mistake, and a running service logs it. Use it for
-// definitions that come from elsewhere:
+// Try runs add and returns the mistakes of what it adds, each with its name: a tool with an invalid
+// schema, a prompt without a name. Everything well formed is added. Outside of Try, Start refuses
+// the service for such a mistake, and a running service logs it. Use it for definitions that come
+// from elsewhere:
 //
 //	if err := s.Try(func() { s.AddTool(tool, handler) }); err != nil {
 //		s.Logger().Warn("a tool is left out", "error", err)

@@ -28,10 +28,9 @@ type servedSkill struct {
 // skill has the name that its SKILL.md says, and its files are the resources
 // skill://<service>/<name>/<path>.
 //
-// A skill has at most 512 files of 16 MiB together, of which each has to fit
-// a result: 12 MiB for one that is no text. What its files are, but not what
-// is in them, counts towards the catalogue of the service: about 100 bytes
-// each.
+// A skill has at most 512 files of 16 MiB together, of which each has to fit a result: 12 MiB for a
+// binary file. Each file's entry, not its contents, counts towards the catalogue of the service:
+// about 100 bytes each.
 func (s *Service) AddSkill(dir fs.FS) {
 	what := "skill"
 	k, err := s.readSkill(dir)

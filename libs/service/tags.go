@@ -145,7 +145,7 @@ func has(s *jsonschema.Schema) error {
 	return nil
 }
 
-// ordered requires that of two bounds the lower one is not above the other.
+// ordered checks that the lower of two bounds is not above the upper one.
 func ordered[T int | float64](low string, from *T, high string, to *T) error {
 	if from != nil && to != nil && *from > *to {
 		return fmt.Errorf("%s is above %s: no value fits", low, high)

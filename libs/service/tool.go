@@ -20,9 +20,9 @@ type Tool struct {
 	Title       string
 	Description string
 	Icons       []mcp.Icon
-	// Version has several versions of a tool served at once, each added under the same
-	// name: 1, 2 and so on. The newest one has the name; version 1 of place is place_v1
-	// beside it, for callers that are not ready for the new arguments. 0: there is one.
+	// Version lets several versions of a tool be served side by side, each added under the same
+	// name: 1, 2 and so on. The newest has the plain name; version 1 of place is also place_v1, for
+	// callers that are not ready for the new arguments. 0 means one version only.
 	Version int
 
 	// InputSchema and OutputSchema are JSON Schemas, taken as they are. Empty:
@@ -46,20 +46,18 @@ type Tool struct {
 	Timeout time.Duration
 	// Task says whether calls may go on as tasks. Default: never.
 	Task TaskMode
-	// Cache lets an edge keep the result of a read-only tool for that long, for
-	// calls with equal arguments by the same principal; 0 keeps nothing. A client
-	// may get a result that is so old. DefaultCache is a good value; Call.Expires
-	// says of one result that it is less.
+	// Cache lets an edge keep the result of a read-only tool for that long, for calls with equal
+	// arguments by the same principal. A client may get a result of that age. 0 keeps nothing;
+	// DefaultCache is a good value. Call.Expires shortens it for one result.
 	Cache time.Duration
 	// CacheShared says that the result is the same whoever calls.
 	CacheShared bool
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
-	// KeepsKeys says that the handler itself sees to it that a repeated
-	// Call.IdempotencyKey has one effect, in the transaction of that effect, and
-	// says Call.Replayed of a repetition.
-	// Otherwise an edge keeps the outcome of a call with a key for 24 hours, and
-	// what it did not hear the end of is never run again.
+	// KeepsKeys says that the handler itself makes a repeated Call.IdempotencyKey have one effect,
+	// in the transaction of that effect, and calls Call.Replayed for a repetition. Otherwise an
+	// edge keeps the outcome of a call with a key for 24 hours. A call whose end it did not hear is
+	// never run again.
 	KeepsKeys bool
 	// CallsTools lets the handler call other tools; see Call.CallTool.
 	CallsTools bool
@@ -88,16 +86,14 @@ type tool struct {
 //
 //	Count int `json:"count" jsonschema:"how many" schema:"minimum=1,maximum=100,default=1"`
 //
-// The keywords are minimum, maximum, exclusiveMinimum, exclusiveMaximum,
-// multipleOf, minLength, maxLength, pattern, format, enum, minItems, maxItems,
-// uniqueItems, title, default and examples. enum and examples have | between
-// values. Of a list, those that are not about its length are about what is in it.
-// A format is for clients: nobody checks it.
+// The keywords are minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minLength,
+// maxLength, pattern, format, enum, minItems, maxItems, uniqueItems, title, default and examples.
+// enum and examples have | between values. For a list, minItems, maxItems and uniqueItems describe
+// the list; all other keywords describe its elements. A format is for clients: nobody checks it.
 //
-// Out is any type that marshals to JSON; it becomes structuredContent, and
-// text for clients that don't read that. What is a string in JSON becomes text as
-// it is, without an output schema. With *Result the handler says itself what the
-// result holds.
+// Out is any type that marshals to JSON; it becomes structuredContent, and text for clients that
+// don't read that. A JSON string becomes plain text, without an output schema. With *Result the
+// handler says itself what the result holds.
 //
 // The handler's context ends at the call's deadline and when its caller gives
 // up. To fail, return Errorf, or one that says more, such as NotFound.
@@ -196,7 +192,7 @@ func toolWire[In, Out any](t *Tool) (*busv1.Tool, defaults, error) {
 		return nil, nil, fmt.Errorf("the time limit of a task is at most %v", task.MaxTimeout)
 	}
 	if t.Cache < 0 || t.Cache > 0 && !t.ReadOnly {
-		return nil, nil, errors.New("only a ReadOnly tool may have its results kept")
+		return nil, nil, errors.New("results can be cached only for a ReadOnly tool")
 	}
 	var filled defaults
 	var err error

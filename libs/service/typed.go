@@ -30,10 +30,10 @@ type Prompt struct {
 	Complete map[string]CompleteFunc
 }
 
-// AddPrompt adds a prompt whose arguments are In: a struct of text, numbers, yes and no.
-// Its tags say what the arguments are and what values they take, as those of a tool do;
-// what does not fit is refused before render is called. MCP has texts alone here; an
-// optional argument that is empty counts as not given.
+// AddPrompt adds a prompt whose arguments are In: a struct of text, numbers, yes and no. Its tags
+// describe the arguments and the values they take, as in AddTool; values that do not match are
+// refused before render is called. In MCP these arguments are always text; an empty optional
+// argument counts as not given.
 func AddPrompt[In any](s *Service, p Prompt, render func(ctx context.Context, call *Call, in In) ([]mcp.PromptMessage, error)) {
 	s.register("prompt "+p.Name, func() error {
 		if render == nil {
@@ -75,10 +75,9 @@ type Template struct {
 	Complete map[string]CompleteFunc
 }
 
-// AddTemplate adds every resource whose URI matches a template with the variables Vars: a
-// struct with a field of text, a number, yes or no for each. A URI whose variables do not
-// fit is that of no resource. Contents without a URI or a MIME type have those of the
-// resource.
+// AddTemplate adds every resource whose URI matches a template with the variables Vars: a struct
+// with a field of text, a number, yes or no for each. A URI whose variables do not match names no
+// resource. Contents without a URI or a MIME type get the resource's.
 func AddTemplate[Vars any](s *Service, t Template, get func(ctx context.Context, call *Call, vars Vars) ([]mcp.ResourceContents, error)) {
 	s.register("resource template "+t.URITemplate, func() error {
 		if get == nil {

@@ -78,8 +78,8 @@ func traceID(parent string) string {
 	return parent[3:35]
 }
 
-// FromContext is the call that a context is of: that of the handler, or one derived
-// from it.
+// FromContext returns the call of a context: the context given to the handler, or one derived from
+// it.
 func FromContext(ctx context.Context) (*Call, bool) {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	return c, ok

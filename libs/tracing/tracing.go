@@ -53,7 +53,7 @@ func Header(ctx context.Context) (parent, state string) {
 	return carrier["traceparent"], carrier["tracestate"]
 }
 
-// Within begins a span within that of ctx; nil if that is not recorded. Call End on it.
+// Within begins a child of the span of ctx; nil if that is not recorded. Call End on it.
 func Within(ctx context.Context, name string, kind trace.SpanKind) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

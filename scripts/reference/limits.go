@@ -95,7 +95,7 @@ func (l *limits) field(f *file, field *ast.Field) error {
 		} else if d, err := time.ParseDuration(tag.Get("default")); err == nil {
 			said.n, said.time = int64(d), true
 		} else {
-			return fmt.Errorf("%s: the default of %s is no number", f.path, tag.Get("env"))
+			return fmt.Errorf("%s: the default of %s must be a number or a time", f.path, tag.Get("env"))
 		}
 		section, _, _ := strings.Cut(text, " ")
 		section, unit, _ := strings.Cut(section, ".")

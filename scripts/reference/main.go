@@ -94,6 +94,20 @@ func pages(root string) (map[string]string, error) {
 		}
 		all["docs/reference/"+path] = text
 	}
+	offered, err := findCatalogues()
+	if err != nil {
+		return nil, err
+	}
+	for name, one := range offered {
+		text, err := fill("services/"+name+".md", template.FuncMap{
+			"catalogue": func() (string, error) { return catalogue(one) },
+			"settings":  func() string { return found.named("services/" + name + "/") },
+		})
+		if err != nil {
+			return nil, err
+		}
+		all["docs/reference/services/"+name+".md"] = text
+	}
 	for _, left := range []error{found.left(), metrics.left(), bounds.left()} {
 		if left != nil {
 			return nil, left
@@ -109,7 +123,7 @@ func fill(path string, functions template.FuncMap) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t, err := template.New(path).Funcs(functions).Parse(string(text))
+	t, err := template.New(path).Delims("<<", ">>").Funcs(functions).Parse(string(text))
 	if err != nil {
 		return "", err
 	}

@@ -266,6 +266,17 @@ func (s *settings) tables(paths ...string) string {
 	return strings.Join(parts, "\n")
 }
 
+// named lists the variables that are declared below a path.
+func (s *settings) named(path string) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		if strings.HasPrefix(s.byName[name].path, path) {
+			names = append(names, quoted(name))
+		}
+	}
+	return wrap("[Settings](../settings.md#services): "+strings.Join(names, ", ")+".", "")
+}
+
 // commands names the commands of a setting.
 func (s *settings) commands(one *setting) string {
 	if one.commands["every program"] {

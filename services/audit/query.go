@@ -40,8 +40,8 @@ type Page struct {
 	Next string `json:"next,omitzero"`
 	// More is set by tail if further events are there already.
 	More bool `json:"more,omitzero"`
-	// NotShown is how many events of other tenants the trail has, for a reader who sees only
-	// those of one tenant. It does not depend on the filter, so that it tells no more.
+	// NotShown is how many events of other tenants the trail has, for a reader of one
+	// tenant. It does not depend on the filter, which could reveal more than this number.
 	NotShown int64 `json:"notShown,omitzero"`
 }
 

@@ -16,8 +16,7 @@ import (
 
 const keywordLimit = 10 // default of max_keywords
 
-// operations lists the operations of text_processor in the order of its schema; docs/reference/services/text.md has a row for
-// each.
+// operations lists the operations of text_processor in the order of its schema.
 var operations = []struct {
 	name string
 	run  func(out *ProcessorOut, ctx context.Context, in ProcessorIn) error

@@ -26,8 +26,8 @@ var runs = map[string][]string{
 // edit replaces a text that is in a file once.
 type edit struct{ file, old, new string }
 
-// planted is a bug of the product: programs are built with it, of sources that are not
-// those of the checkout, and the harness has to see it.
+// planted is a bug of the product: programs are built with it, from changed copies of the sources,
+// and the harness has to see it.
 type planted struct {
 	name    string
 	program string
@@ -35,7 +35,7 @@ type planted struct {
 	calls   history.Kind
 	// beside is the world in which it shows, at one edge, which has all calls then.
 	beside []variant
-	// kills has the instances of the ledger killed meanwhile.
+	// kills is set to kill the instances of the ledger meanwhile.
 	kills bool
 	// seen are oracles of which one has to find it.
 	seen []oracle.Name
@@ -57,7 +57,7 @@ var bugs = []planted{
 	{name: "a repeated call has another one's answer", program: busbarProgram, calls: history.Keyed, seen: []oracle.Name{oracle.Answer},
 		edits: []edit{{gatewayDir + "replay.go", "Json: r.Result, Meta", "Json: []byte(`{\"content\":[]}`), Meta"}}},
 	{name: "a permit that was given is forgotten", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed, oracle.Doubled},
-		edits: []edit{{busDir + "permit.go", "a.permitted = a.words > 0", "a.permitted = false"}}},
+		edits: []edit{{busDir + "permit.go", "a.permitted = a.permitsSent > 0", "a.permitted = false"}}},
 	{name: "what may have run is made again", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Doubled},
 		edits: []edit{{busDir + "call.go", "return !a.stalled && (unrun || a.options.Harmless)", "return true"}}},
 	{name: "executed is no, whatever ran", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed},

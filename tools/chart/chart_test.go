@@ -328,7 +328,7 @@ func TestWayIn(t *testing.T) {
 	})
 }
 
-// The alerts of the compose file are those of the cluster, where somebody is to be told.
+// The alerts of the compose file are the alerts of the cluster, where somebody is to be told.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	var want monitoring.PrometheusRuleSpec

@@ -102,7 +102,7 @@ func number(w workload, port intstr.IntOrString) int32 {
 	return port.IntVal
 }
 
-// A pod reaches what its settings name and nothing else, and is reached by who has to.
+// A pod reaches what its settings name and nothing else, and is reached only by pods that have to.
 func TestNetwork(t *testing.T) {
 	each(t, func(t *testing.T, r release) {
 		for _, w := range workloads(r) {

@@ -55,7 +55,7 @@ func (d *Delivery) bury(ctx context.Context, why error) error {
 // Dead are the events that were put aside. It may be used from many goroutines.
 type Dead struct{ conn *bus.Conn }
 
-// DeadOf returns those of a bus.
+// DeadOf returns the dead letters of a bus.
 func DeadOf(conn *bus.Conn) *Dead { return &Dead{conn} }
 
 // Letter is one event that was put aside.

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// What one message holds, unless one event alone is larger.
+	// The size of one message, unless one event alone is larger.
 	//limit:message audit events in a message
 	groupEvents = 128
 	//limit:message their bytes
@@ -51,7 +51,7 @@ type Log struct {
 	subject string
 	room    *room
 
-	// again and took, how long the last acknowledgement did, are of who sends.
+	// again and took (time of the last acknowledgement) belong to the sending goroutine.
 	again *time.Timer
 	took  time.Duration
 
@@ -225,7 +225,7 @@ func (l *Log) stored(data []byte, began time.Time) {
 	l.room.sent(len(data) + len(l.subject) + storedWith)
 }
 
-// message is an AuditEvent if the group is of one, else an AuditGroup.
+// message is an AuditEvent for a group of one, otherwise an AuditGroup.
 func (g *group) message() []byte {
 	if len(g.events) == 1 {
 		return g.events[0]

@@ -27,7 +27,7 @@ const (
 	// leaves a tenth of it, at most a second, for what is on its way at the end:
 	// that would come again after ackWait only.
 	idleWait = 10 * time.Second
-	// What a reader that died had is given to another after this.
+	// Events of a reader that died are given to another after this time.
 	//limit:time silence of an audit instance with events | another instance takes them
 	ackWait = 30 * time.Second
 )
@@ -42,8 +42,8 @@ type Reader struct {
 	unburied time.Time
 }
 
-// NewReader joins the readers of the trail. What a reader that died had comes to
-// another after wait; zero is 30 s.
+// NewReader joins the readers of the trail. Events of a reader that died come to another after
+// wait; zero is 30 s.
 func NewReader(conn *bus.Conn, wait time.Duration) *Reader {
 	if wait <= 0 {
 		wait = ackWait
@@ -173,7 +173,7 @@ func (r *Reader) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// deliveries reads a message. What is not for the caller is missing.
+// deliveries reads a message. Events that the caller may not see are left out.
 func (r *Reader) deliveries(ctx context.Context, msg *nats.Msg) (all []*Delivery) {
 	m := &message{reader: r, msg: msg, worked: time.Now()}
 	if meta, err := msg.Metadata(); err == nil {

@@ -41,7 +41,7 @@ func NewCaller(conn *bus.Conn) (*Caller, error) {
 	return c, nil
 }
 
-// Close is that of bus.Caller; messages to mailboxes go nowhere from then on.
+// Close is bus.Caller.Close.Caller; messages to mailboxes go nowhere from then on.
 func (c *Caller) Close() error {
 	c.leave()
 	return c.Caller.Close()

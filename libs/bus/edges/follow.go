@@ -88,7 +88,7 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			if looked && len(live) == 0 {
 				return left, lost
 			}
-			// Who served it may have ended it, and said so, while that was asked.
+			// The instance may have ended the call, and said so, while that was asked.
 			looked, wait = true, 0
 		} else {
 			looked = false
@@ -130,7 +130,7 @@ func (f *follower) givesUp(quiet, missing time.Duration, served func() bool) (pe
 		// There was something before the client could come back for the rest.
 		return nil, historyLost()
 	case f.pending == nil && quiet >= bus.MaxSilence && !served(),
-		// Who serves it would have said so by now.
+		// The instance would have said so by now.
 		f.pending == nil && quiet >= 4*bus.MaxSilence:
 		return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
 	}

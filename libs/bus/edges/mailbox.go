@@ -17,8 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// What may wait in one mailbox: messages, and bytes of them
-// unless it is a single one.
+// The most that may wait in one mailbox: messages, and bytes of them unless it is a single one.
 const (
 	//limit:message messages that wait from the client of an SSE stream | `overloaded`
 	maxWaiting = 256
@@ -56,8 +55,8 @@ type Posted struct {
 	Identity []byte
 }
 
-// OpenMailbox makes room for what a client posts. owner stands for who may.
-// Close the mailbox when done with it.
+// OpenMailbox receives what a client posts. owner names the client that may post. Close the mailbox
+// when done with it.
 func (c *Caller) OpenMailbox(owner []byte) *Mailbox {
 	token := bus.NewID()
 	b := &Mailbox{Address: c.Edge() + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: owner}
@@ -124,13 +123,11 @@ func (c *Caller) queue(m *edgev1.ClientMessage) fault.Reason {
 	return b.put(m)
 }
 
-// Post hands what a client posted to the edge with the mailbox of that address,
-// and returns when that edge has it: what is posted next comes after
-// it. The error is a *fault.Error: InvalidRequest for what is no address,
-// UnknownSession when there is no such mailbox, or no longer, or its owner is
-// another, Overloaded when too much waits there already,
-// Unavailable when the bus is away, and PeerLost when the edge does not say
-// whether it has the message.
+// Post hands what a client posted to the edge with the mailbox of that address, and returns when
+// that edge has it: what is posted next comes after it. The error is a *fault.Error: InvalidRequest
+// for a malformed address, UnknownSession if there is no such mailbox, or no longer, or its owner
+// is another, Overloaded when too much waits there already, Unavailable when the bus is away, and
+// PeerLost when the edge does not say whether it has the message.
 func (c *Caller) Post(ctx context.Context, address string, owner []byte, p Posted) error {
 	edge, token, ok := strings.Cut(address, ".")
 	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {

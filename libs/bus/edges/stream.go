@@ -63,9 +63,8 @@ type Stream struct {
 // NewStream names a stream. Nothing is on the bus yet.
 func (c *Caller) NewStream() *Stream { return &Stream{Name: bus.NewID(), Home: c.Edge()} }
 
-// CallOn is bus.Caller.CallWith for a client that may come back for the rest of
-// the answer at another edge; nil is for one that cannot. What a service asks of
-// the client is kept.
+// CallOn is bus.Caller.CallWith for a client that may come back for the rest of the answer at
+// another edge; nil is for one that cannot. Questions of a service to the client are kept.
 func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, o bus.Options) (*busv1.Frame, error) {
 	if s == nil {
 		return c.CallWith(ctx, service, req, o)

@@ -24,8 +24,8 @@ const (
 	settle = 300 * time.Millisecond
 	// surveyTime is how long instances have to say that they are there.
 	surveyTime = time.Second
-	// What waits for a reader that is slow; what is more is left out, by the client of
-	// NATS here.
+	// The records that wait for a slow reader; what is more is left out, by the client of NATS
+	// here.
 	maxWaiting, maxWaitingBytes = 4096, 8 << 20
 	// maxServices bounds what is followed, and maxInstances what is known of those that
 	// answer for each: one that makes instances up takes no room of others.
@@ -66,7 +66,7 @@ func (i *inboxes) service(subject string) string {
 
 // instance is what is known of one that is followed.
 type instance struct {
-	// number is that of the last record that came, or is known to be missing.
+	// number is the number of the last record that came, or is known to be missing.
 	number  uint64
 	refused bool
 	// heard is when it last answered. gone: it has said that it leaves, or not answered for
@@ -78,9 +78,8 @@ type instance struct {
 // fleet is what is known of instances, by service and instance.
 type fleet map[string]map[string]*instance
 
-// Follow has a reader told what calls of services log, from now on and until ctx ends or
-// the reader fails; of all services on the bus, if none are named. It takes the rights of
-// an operator.
+// Follow tells a reader what calls of services log, from now on and until ctx ends or the reader
+// fails; of all services on the bus, if none are named. It takes the rights of an operator.
 func Follow(ctx context.Context, conn *bus.Conn, services []string, filter Filter, r Reader) error {
 	if err := filter.Check(); err != nil {
 		return err

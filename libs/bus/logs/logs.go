@@ -17,7 +17,7 @@ import (
 
 // Of is whose record it is: the call that logs.
 type Of struct {
-	// Call is its id as the audit trail has it; Method that of MCP, Name its tool, prompt or
+	// Call is its id as the audit trail has it; Method is the MCP method, Name its tool, prompt or
 	// resource.
 	Call      string `json:"call"`
 	Method    string `json:"method"`
@@ -46,7 +46,7 @@ type Record struct {
 	Cut  bool           `json:"cut,omitzero"`
 }
 
-// Filter is what a follower wants. What is empty does not matter.
+// Filter is what a follower wants. An empty field matches everything.
 type Filter struct {
 	// Level is the least severe one, of mcp.LogLevels.
 	Level string `json:"level,omitzero"`
@@ -104,7 +104,7 @@ type said struct {
 type here struct {
 	Service  string `json:"service"`
 	Instance string `json:"instance"`
-	// Number is that of the last record, sent or not.
+	// Number is the number of the last record, sent or not.
 	Number uint64 `json:"number"`
 	// New: it did not know this follower, or not any more; its numbers begin.
 	New bool `json:"new,omitzero"`

@@ -24,8 +24,8 @@ const (
 	// times as often.
 	//limit:time it gets records after it asked
 	life = 15 * time.Second
-	// ratePerSecond is how many records one follower is sent by an instance, and burst
-	// how many at once. What is more is counted and left out.
+	// ratePerSecond is how many records one follower is sent by an instance, and burst how many at
+	// once. Further records are counted and left out.
 	//limit:call records per second of a follower | more are left out and counted
 	ratePerSecond = 100
 	//limit:call records at once of a follower | the same
@@ -101,8 +101,8 @@ func (t *Tap) Wants(level int) bool {
 	return slices.ContainsFunc(*all, func(f *follower) bool { return f.level <= level && f.until.Load() > now })
 }
 
-// Say sends a record to who wants it and has room. data is JSON, made when that is known,
-// or nothing for what cannot be made.
+// Say sends a record to each follower that wants it and is within its rate. data is JSON, made when
+// that is known, or nothing for what cannot be made.
 func (t *Tap) Say(of Of, level int, client bool, logger string, data func() []byte) {
 	all := t.followers.Load()
 	if all == nil {
@@ -145,11 +145,11 @@ func (f Filter) takes(of Of) bool {
 
 func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxWord)], "") }
 
-// send publishes without waiting. What is lost is missed by its number.
+// send publishes without waiting. A lost record leaves a gap in the numbers.
 func (t *Tap) send(to string, s said) {
 	data, err := json.Marshal(s)
 	if err != nil {
-		t.conn.Log().Warn("a record for who follows the logs cannot be encoded", "service", t.service, "error", err)
+		t.conn.Log().Warn("a record for the followers of the logs cannot be encoded", "service", t.service, "error", err)
 		return
 	}
 	_ = t.conn.NATS().Publish(to, data)

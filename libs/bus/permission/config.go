@@ -8,14 +8,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
-// account is that of edges and operators, and of the buckets and streams.
+// account is the NATS account of edges and operators, and of the buckets and streams.
 const account = "busbar"
 
-// accountOf is that of a service: one for each.
+// accountOf names the account of a service: one for each.
 func accountOf(service string) string { return "service-" + service }
 
-// Who is a user, and the public nkeys that prove it: two while one of them takes
-// the place of the other.
+// Who is a user and its public nkeys: two while one of them takes the place of the other.
 type Who struct {
 	User
 	NKeys []string
@@ -23,11 +22,11 @@ type Who struct {
 
 // Config is the part of a configuration of NATS that says who may do what.
 //
-// Each service has an account of its own, and from that of the edges it has
-// nothing but what its user may publish and subscribe to. Permissions of users in
-// one account do not suffice: JetStream publishes its answers where the request
-// says, whatever the user may publish, so that who may write one key could have
-// JetStream write any other. Between accounts an answer goes back to who asked.
+// Each service has an account of its own, and from that of the edges it has nothing but what its
+// user may publish and subscribe to. Permissions of users in one account do not suffice: JetStream
+// publishes its answers where the request says, whatever the user may publish, so that who may
+// write one key could have JetStream write any other. Between accounts an answer goes back to the
+// process that asked.
 func Config(all ...Who) string {
 	var exports, imports, users, accounts []string
 	for _, w := range all {

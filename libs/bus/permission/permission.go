@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// Names of users that are no service's.
+// Names of users that do not belong to a service.
 const (
 	Edge     = subject.Edge
 	Operator = subject.Operator
@@ -57,7 +57,7 @@ func Of(service string, powers ...Power) (User, error) {
 	}
 	for _, p := range powers {
 		if !slices.Contains(Powers, p) {
-			return User{}, fmt.Errorf("service %s: %q is nothing that a service may do: use %s", service, p, strings.Join(names(Powers), ", "))
+			return User{}, fmt.Errorf("service %s: %q is not a known power: use %s", service, p, strings.Join(names(Powers), ", "))
 		}
 	}
 	return of(service, service, powers), nil

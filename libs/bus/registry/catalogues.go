@@ -40,9 +40,8 @@ const (
 	tellUnread = 10 * time.Second
 )
 
-// catalogues are those that instances announced. One that the bucket does not have, or not
-// within reach, is asked for: its instances then put it there again, and this process hears
-// it as they do.
+// catalogues are those that instances announced. One that the bucket does not have, or not within
+// reach, is asked for: its instances then put it there again, and this process hears it.
 type catalogues struct {
 	conn *bus.Conn
 	// known and missing are by key, bytes is the size of those that are known, told when the

@@ -16,7 +16,7 @@ const MaxClockOffset = 5 * time.Second
 // beatsCompared is how many of an instance's last heartbeats are compared; the fastest counts.
 const beatsCompared = 4
 
-// clock is the offset of this process's clock from those of services.
+// clock is the offset of this process's clock from the services' clocks.
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration

@@ -23,7 +23,7 @@ type Instance struct {
 	Ahead time.Duration `json:"-"`
 }
 
-// List returns the running instances, ordered by service and name. Errors are those of JetStream.
+// List returns the running instances, ordered by service and name. Errors come from JetStream.
 func List(ctx context.Context, conn *bus.Conn) (all []Instance, err error) {
 	err = conn.Bucket(bus.RegistryBucket).AllWritten(ctx, func(at string, value []byte, written time.Time) {
 		service, instance, _ := strings.Cut(at, ".")
@@ -46,8 +46,8 @@ func List(ctx context.Context, conn *bus.Conn) (all []Instance, err error) {
 	return all, err
 }
 
-// ClockAhead returns how far the clock of this process is ahead of that of the NATS server that leads the
-// registry.
+// ClockAhead returns how far the clock of this process is ahead of the clock of the NATS server
+// that leads the registry.
 func ClockAhead(ctx context.Context, conn *bus.Conn) (time.Duration, error) {
 	asked := conn.Now()
 	found, err := conn.JetStream().Stream(ctx, "KV_"+bus.RegistryBucket)

@@ -87,7 +87,7 @@ func (d Dir) issueService(service string, masters []Key) error {
 	return d.write(service, s, os.Rename)
 }
 
-// issue returns the secret of a user, which is made if there is none.
+// issue returns the secret of a user, and creates it if it is missing.
 func (d Dir) issue(user string, fill func(*Secret)) (Secret, error) {
 	s, err := d.Read(user)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package secret is what a program proves with who it is on the bus, in one file: a
-// seed that logs it in at NATS, and keys that seal requests.
+// Package secret holds the secrets with which a program proves its identity on the bus, in one
+// file: a seed that logs it in at NATS, and keys that seal requests.
 //
 // Edges have the master key of the bus. A service has a key that is derived from it
 // and from the service's name, so that it can check what edges seal for it, and can

@@ -39,7 +39,7 @@ type State struct {
 
 // Problem is one thing that is not as it should be.
 type Problem struct {
-	// What is wrong, what Follows from it, and the command or step that Mends it.
+	// What is wrong, its consequence, and the fix.
 	What    string `json:"what"`
 	Follows string `json:"follows"`
 	Mend    string `json:"mend"`

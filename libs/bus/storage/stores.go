@@ -79,11 +79,11 @@ type store struct {
 	keys int64
 }
 
-// shared is a bucket in which services write as well, each under its own name. Nobody may
-// have JetStream roll it up: one message with such a header would remove what all others
-// have written. keys is how many there may be, and makes edges look after the shares of
-// services; 0 is for a bucket that one service writes. lives says that entries have a time
-// to live of their own: NATS refuses one elsewhere, which could be longer than the bucket's
+// shared is a bucket in which services write as well, each under its own name. Rollup headers are
+// denied, because one would delete everybody's messages: one message with such a header would
+// remove what all others have written. keys is how many there may be, and makes edges look after
+// the shares of services; 0 is for a bucket that one service writes. lives says that entries have a
+// time to live of their own: NATS refuses one elsewhere, which could be longer than the bucket's
 // age limit.
 func shared(cfg jetstream.KeyValueConfig, keys int64, lives bool) store {
 	s := bucket(cfg)

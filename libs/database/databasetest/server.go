@@ -45,7 +45,7 @@ func (s *Server) Close() { s.remove() }
 // PID is its process, whose children serve its connections.
 func (s *Server) PID() int { return s.run.Process.Pid }
 
-// URL is that of its one database.
+// URL is the URL of its only database.
 func (s *Server) URL() string { return s.url("postgres") }
 
 // Encrypt gives the server a certificate, with files in PEM, and starts it again. From

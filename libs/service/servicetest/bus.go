@@ -228,9 +228,8 @@ func (b *Bus) WithKey(key string) *Bus {
 	return &other
 }
 
-// Answer accepts what a tool asks under a key. What a form was filled in with is
-// anything that marshals to a JSON object; what a model said is a string; roots
-// are a []service.Root.
+// Answer accepts what a tool asks under a key. The values of a form are anything that marshals to a
+// JSON object; what a model said is a string; roots are a []service.Root.
 func (b *Bus) Answer(key string, content any) *Bus {
 	other := *b
 	other.answers = maps.Clone(b.answers)

@@ -18,7 +18,7 @@ import (
 
 // Result is how a call of a tool ended, and what was heard of it before.
 type Result struct {
-	// Text is that of Content, block by block.
+	// Text is the text of Content, block by block.
 	Text string
 	// Content is a JSON array.
 	Content jsontext.Value
@@ -50,8 +50,8 @@ type Log struct {
 	Data jsontext.Value
 }
 
-// Into reads the structured result into v, a pointer. Of a result that has none, it reads
-// the text: into a string, for example.
+// Into reads the structured result into v, a pointer. If the result has no structured content, it
+// reads the text: into a string, for example.
 func (r *Result) Into(v any) error {
 	switch {
 	case r.Err != nil:

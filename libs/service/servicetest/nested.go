@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// maxDepth is that of an edge: how deep tools may call tools.
+// maxDepth is the limit of an edge: how deep tools may call tools.
 const maxDepth = 4
 
 // delegate lets a service call tools on behalf of this caller. An edge seals

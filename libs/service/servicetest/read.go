@@ -73,7 +73,7 @@ func reads(c *busv1.Catalogue, uri string) bool {
 // Message is one message of a prompt.
 type Message struct {
 	Role string
-	// Text is that of the content; empty for content of another kind.
+	// Text is the text of the content; empty for content of another kind.
 	Text string
 }
 
@@ -193,8 +193,8 @@ func (b *Bus) ask(svc string, req *busv1.Request) ([]byte, error) {
 	return frame.GetResult().GetJson(), nil
 }
 
-// Instructions are what a service tells models, in its own words; edges bound and join
-// those of all. Empty for none.
+// Instructions are what a service tells models, in its own words; edges limit them and join the
+// instructions of all services. Empty for none.
 func (b *Bus) Instructions(service string) string {
 	for _, s := range b.Services() {
 		if s.Name == service {

@@ -144,7 +144,7 @@ func (t *Task) KillInstance() {
 	_ = killed.Stop(stopped()) // what runs there ends, unheard
 }
 
-// ID is the task's, and that of the call in each of its runs.
+// ID is the id of the task, and of the call in each of its runs.
 func (t *Task) ID() string { return t.id }
 
 // Message is what the task last said of how far it is.

@@ -111,7 +111,7 @@ const FromServices = callRoot + Gateway + ".*.tools.call"
 // CancelFrom is where a service gives up a call of its own, CancelsFrom where all do.
 func CancelFrom(service string) string { return ctlRoot + Gateway + "." + service + ".cancel" }
 
-// CancelsFrom are those of all services.
+// CancelsFrom matches the cancellations of all services.
 const CancelsFrom = ctlRoot + Gateway + ".*.cancel"
 
 // Sender is the service that a message of FromServices or CancelsFrom is of: NATS
@@ -148,7 +148,7 @@ func FramesOf(edge string) (kept, live string) {
 	return eventRoot + rest, liveRoot + rest
 }
 
-// FramesIn are those of one stream.
+// FramesIn matches the frames of one stream.
 func FramesIn(edge, stream string) (kept, live string) {
 	return FramesOf(edge + "." + stream)
 }

@@ -14,12 +14,12 @@ import (
 
 // accessCommands are what can be done with a policy file.
 type accessCommands struct {
-	Check    accessCheckCommand   `cmd:"" help:"Look for what is wrong or odd in a policy file."`
+	Check    accessCheckCommand   `cmd:"" help:"Find mistakes in a policy file."`
 	Explain  accessExplainCommand `cmd:"" help:"Say which rule decides on a call."`
-	Who      accessWhoCommand     `cmd:"" help:"Ask an edge who you are: what it makes of the credentials."`
-	Limits   accessLimitsCommand  `cmd:"" help:"Ask an edge what is left of limits."`
-	Accept   accessAcceptCommand  `cmd:"" help:"Accept what services say of their tools, where the policy file pins that; without a tool, list what waits."`
-	Services edge.ListGrants      `cmd:"" help:"Write down what the services of a bus offer and say they do, as the section services of a policy file."`
+	Who      accessWhoCommand     `cmd:"" help:"Ask an edge who you are to it."`
+	Limits   accessLimitsCommand  `cmd:"" help:"Ask an edge how much of your limits is left."`
+	Accept   accessAcceptCommand  `cmd:"" help:"Accept definitions of tools that the policy file pins; without a tool, list those that wait."`
+	Services edge.ListGrants      `cmd:"" help:"Print what the services of a bus offer, as section services of a policy file."`
 }
 
 type accessCheckCommand struct {
@@ -46,7 +46,7 @@ func (c *accessCheckCommand) Run(ctx context.Context, out io.Writer) error {
 
 type accessExplainCommand struct {
 	File     string   `name:"access" required:"" env:"BUSBAR_ACCESS" placeholder:"FILE" help:"The policy file."`
-	As       string   `placeholder:"NAME" help:"The principal who calls. Without it, who shows nothing."`
+	As       string   `placeholder:"NAME" help:"The principal who calls. Without it, a caller without credentials."`
 	Tenant   string   `placeholder:"NAME" help:"Its tenant. Default that of the file."`
 	Role     []string `placeholder:"NAME" help:"A role that the credentials bring, such as one of a token; may be repeated."`
 	Scope    []string `placeholder:"NAME" help:"A scope of the token; may be repeated."`
@@ -103,8 +103,8 @@ func (c *accessAcceptCommand) Run(ctx context.Context, out io.Writer) error {
 
 type accessLimitsCommand struct {
 	auditFlags
-	As     string `placeholder:"NAME" help:"Whose limits. Without it, those of the credentials."`
-	Tenant string `placeholder:"NAME" help:"The tenant of whose limits they are."`
+	As     string `placeholder:"NAME" help:"The principal whose limits to print. Default: the caller."`
+	Tenant string `placeholder:"NAME" help:"The tenant of that principal."`
 }
 
 // Help implements kong's HelpProvider.
@@ -113,9 +113,8 @@ func (accessLimitsCommand) Help() string {
   BUSBAR_TOKEN=… busbar access limits
   busbar access limits --as anna --tenant acme --json
 
-Everybody may ask for their own limits and their tenant's, and asking counts for
-none of them. For those of others it takes the token in the edge's data directory,
-on the edge's own machine.
+Everybody may ask for their own limits and their tenant's. Asking does not count. The limits of others need the token in the edge's data
+directory, on the edge's own machine.
 
 Exit status: 0 done; 2 wrong usage; 3 the edge refused; 4 it could not be reached.`
 }

@@ -17,10 +17,10 @@ import (
 type auditCommands struct {
 	Ls        auditListCommand           `cmd:"" help:"List calls; the newest are last on a terminal, first elsewhere."`
 	Tail      auditTailCommand           `cmd:"" help:"Print the newest events, and with -f each event that follows."`
-	Show      auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
-	Verify    auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
+	Show      auditShowCommand           `cmd:"" help:"Print everything that is recorded of a call."`
+	Verify    auditVerifyCommand         `cmd:"" help:"Check that no event was changed, added or removed."`
 	Export    auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, newest first."`
-	Redeliver auditRedeliverCommand      `cmd:"" help:"Write events to the trail that were put aside in stream DLQ."`
+	Redeliver auditRedeliverCommand      `cmd:"" help:"Write the events of stream DLQ to the trail."`
 	Serve     service.Command[audit.Env] `cmd:"" help:"Run one instance of the audit service."`
 }
 
@@ -54,7 +54,7 @@ func (f *auditFilter) values() url.Values {
 // auditFlags are what every command has that reads the trail.
 type auditFlags struct {
 	clientFlags
-	DataDir string `placeholder:"DIR" help:"Data directory of the edge, with the token that opens the trail. Default BUSBAR_DATA_DIR, else the directories of \"busbar dev\" and \"busbar edge\"."`
+	DataDir string `placeholder:"DIR" help:"Data directory of the edge, with the token that opens the trail. Default BUSBAR_DATA_DIR, or the directories of \"busbar dev\" and \"busbar edge\"."`
 }
 
 // audit has the token of an edge of this machine sent.
@@ -88,7 +88,8 @@ func (auditListCommand) Help() string {
   busbar audit ls --principal ada --outcome forbidden --json
   busbar audit ls --name deleteFile --since 2026-01-01 --until 2026-02-01 --limit 0
 
-The trail is read on the edge's own machine, by who can read its data directory.`
+Run it on the edge's own machine, as a user who can read its data directory; or
+with a token whose role reads the trail of its tenant.`
 }
 
 func (c *auditListCommand) Run(ctx context.Context, out io.Writer) error {
@@ -134,7 +135,7 @@ func (c *auditTailCommand) Run(ctx context.Context, out io.Writer) error {
 
 type auditShowCommand struct {
 	auditFlags
-	ID string `arg:"" help:"Of a call or an event, as listed; enough of its end or beginning does."`
+	ID string `arg:"" help:"ID of a call or an event as listed; four characters of its end or beginning are enough, if they are unique."`
 }
 
 // Help implements kong's HelpProvider.

@@ -20,7 +20,7 @@ import (
 type clientFlags struct {
 	URL     string        `name:"url" default:"${default_url}" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to (default ${default})."`
 	Token   string        `env:"BUSBAR_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted."`
-	CA      string        `name:"ca" env:"BUSBAR_CA" placeholder:"FILE" help:"Authorities that vouch for the edge's certificate, in PEM, instead of this machine's."`
+	CA      string        `name:"ca" env:"BUSBAR_CA" placeholder:"FILE" help:"Certificate authorities for the edge's certificate, in PEM, instead of this machine's."`
 	Cert    string        `env:"BUSBAR_CERT" placeholder:"FILE" help:"Certificate to show the edge, in PEM."`
 	Key     string        `env:"BUSBAR_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
@@ -53,7 +53,7 @@ func (f *clientFlags) options() client.Options {
 
 type toolsCommand struct {
 	clientFlags
-	Name    string `arg:"" optional:"" help:"Tool of which everything is shown."`
+	Name    string `arg:"" optional:"" help:"Tool to describe."`
 	Service string `placeholder:"NAME" help:"Only the tools of this service."`
 }
 
@@ -64,7 +64,7 @@ func (toolsCommand) Help() string {
   busbar tools analyzeText
   busbar tools --service text --json
 
-Where standard output is no terminal, a line is a name, a tab and a description.`
+If standard output is not a terminal, a line is a name, a tab and a description.`
 }
 
 func (c *toolsCommand) Run(ctx context.Context, out io.Writer) error {
@@ -77,7 +77,7 @@ type readyCommand struct{ clientFlags }
 func (readyCommand) Help() string {
 	return `Example: busbar ready --url http://127.0.0.1:8000
 
-Prints a line for each thing that the edge needs. Exit status: 0 ready; 3 not
+Prints a line for each part that the edge needs. Exit status: 0 ready; 3 not
 ready; 4 there is no edge, or it did not answer in time.`
 }
 
@@ -91,7 +91,7 @@ type given string
 // Validate implements kong's interface.
 func (g given) Validate() error {
 	if g == "" {
-		return errors.New("it is empty")
+		return errors.New("must not be empty")
 	}
 	return nil
 }
@@ -99,8 +99,8 @@ func (g given) Validate() error {
 type callCommand struct {
 	clientFlags
 	Name      given    `arg:"" help:"Name of the tool."`
-	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object, @FILE that has one, or - for standard input."`
-	Detach    bool     `help:"Let the call go on as a task, where the tool can, and print the task's id."`
+	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object: as text, from @FILE, or from - for standard input."`
+	Detach    bool     `help:"Run the call as a task, if the tool allows it, and print the task's ID."`
 	Once      *string  `placeholder:"KEY" help:"Idempotency key of 1 to 255 bytes. A call that is repeated with the same key and arguments runs once and gets the first answer again."`
 }
 
@@ -112,17 +112,18 @@ func (callCommand) Help() string {
   busbar call analyzeText '{"text":"One bus. Many circuits."}'
   busbar call orders_place item=lamp --once order-4711
 
-The tool's schema says what type each value has. limits.size=3 is a member of an
-object, a name that comes again adds to an array, @FILE is what a file has in it,
-@- standard input, and @@ an @ that names no file.
+The tool's schema gives each value its type. limits.size=3 sets a member of an
+object, and a repeated name adds to an array. @FILE is the content of a file, @- is
+standard input, and @@x is the text @x.
 
-A call that needs a person's approval is shown on a terminal, and runs if you
-say yes; what a tool asks is asked there too. Without a terminal the call is held,
-and "busbar approve" decides.
+On a terminal, the user is asked to approve a call that needs approval, and to
+answer a tool's questions. Without a terminal the call is held until "busbar
+approve" decides. A call with --once that ran before returns its first answer, and
+standard error says so.
 
 Exit status: 0 done; 1 the tool reported an error; 2 wrong usage; 3 the edge
-refused the call, or you did; 4 the edge could not be reached, or what became of
-the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
+refused the call, or you did; 4 the edge could not be reached, or the outcome is
+unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
 // Validate implements kong's interface.
@@ -143,8 +144,8 @@ func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
 
 type approveCommand struct {
 	clientFlags
-	ID   string `arg:"" optional:"" help:"Of a call that is held. Without it, those that wait are listed."`
-	Yes  bool   `short:"y" help:"Let it run without being asked."`
+	ID   string `arg:"" optional:"" help:"ID of a held call. Without it, held calls are listed."`
+	Yes  bool   `short:"y" help:"Approve it without a question."`
 	Deny bool   `help:"Refuse it for good."`
 }
 
@@ -155,16 +156,14 @@ func (approveCommand) Help() string {
   busbar approve K3J5V6Q2ZL4WBN7TYXC3M5R6DA
   busbar approve --deny K3J5V6Q2ZL4WBN7TYXC3M5R6DA
 
-Decides on a call that is held because its tool, or the access file, wants a
-person's approval: a call of yours, or of somebody else of your tenant where the
-access file lets you approve. It is shown, and runs if you say yes; then its result is printed as by
-"busbar call". Each call is decided on once, within ten minutes. Without a
-terminal to ask on, say --yes.
+Decides on a call that is held because its tool or the access file requires
+approval. You decide on your own calls, and on others of your tenant if the access
+file allows it. The call is shown, and runs if you say yes; its result is printed as
+by "busbar call". A held call expires after ten minutes. Without a terminal, use --yes.
 
 Exit status: 0 done, or denied by --deny; 1 the tool reported an error; 2 wrong
 usage; 3 there is no such call, the edge refused it, or you did not agree; 4 the
-edge could not be reached, or what became of the call is unknown; 130
-interrupted.`
+edge could not be reached, or the outcome is unknown; 130 interrupted.`
 }
 
 func (c *approveCommand) Run(ctx context.Context, out io.Writer) error {
@@ -182,8 +181,8 @@ func (batchCommand) Help() string {
 	return `Example: busbar batch calls.jsonl > results.jsonl
 
 Each line of the file is a call, {"name":"analyzeText","parameters":{"text":"…"}};
-each line printed says what became of one, with its place in the file as index.
-Files of any length are fine: no more is read than is under way.
+each line printed is the outcome of one, with its position in the file as index.
+A file may have any length, because it is read as calls end.
 
 Exit status: 0 done; 1 some calls failed; 2 wrong usage; 3 the edge refused the
 batch; 4 the edge could not be reached, or stopped answering; 130 interrupted.`

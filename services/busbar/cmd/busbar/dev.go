@@ -176,8 +176,8 @@ type member struct {
 }
 
 // startFleet starts all services at once: most of what each does is to wait, for NATS or
-// a database. What they open and compile needs no buckets, but without these none can
-// announce itself; stored is closed when an edge has seen to them.
+// a database. They open and compile without buckets, but cannot announce themselves
+// without them; stored is closed when an edge has seen to them.
 func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL string, stored <-chan struct{}) (*fleet, error) {
 	traces, err := otlp.Open(ctx, lifecycle.Version())
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 type logsCommand struct {
 	join.Flags
-	Follow  bool          `short:"f" help:"Go on until interrupted."`
+	Follow  bool          `short:"f" help:"Continue until interrupted."`
 	For     time.Duration `default:"5s" placeholder:"TIME" help:"Without --follow, how long to listen (default ${default})."`
 	Service []string      `placeholder:"NAME" help:"Services to follow; all without it."`
 	Tool    string        `placeholder:"NAME" help:"Only calls of this tool, prompt or resource."`
@@ -36,10 +36,10 @@ func (logsCommand) Help() string {
   busbar logs -f
   busbar logs -f --service orders --level warning --nats tls://nats.example:4222 --nats-nkey operator.secret
 
-Shows what calls log from now on, whatever their clients asked for: log
-notifications, and what handlers write to Call.Logger. Nothing is kept, so what
-was logged before is not shown. It takes the rights of an operator, who sees the
-calls of all tenants; the audit trail records who looked.`
+Prints what calls log from now on: log notifications, whether or not their clients
+asked for them, and what handlers write to Call.Logger. Earlier records are not
+kept. It needs the rights of an operator, who sees the calls of all tenants. The
+audit trail records who followed.`
 }
 
 // followMethod stands in the audit trail for following.

@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/tail"
 )
 
-// What is logged is shown to people, to programs between tabs, and as JSON; what it has in
+// Log records are shown to people, to programs between tabs, and as JSON; what it has in
 // it cannot steer the terminal.
 func TestLogs(t *testing.T) {
 	t.Parallel()

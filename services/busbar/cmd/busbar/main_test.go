@@ -43,7 +43,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// What is wrong with a command is said before anything is sent; an empty name is what a
+// A mistake in a command is reported before anything is sent; an empty name is what a
 // shell makes of a variable that is not set.
 func TestUsage(t *testing.T) {
 	t.Parallel()
@@ -52,6 +52,7 @@ func TestUsage(t *testing.T) {
 		{"task|get|", "empty"}, {"task|cancel|", "empty"},
 		{"logs|--level|loud", "loud"}, {"logs|--for=0s", "--for"},
 		{"stdio|--toolset|writing", "--access FILE"}, {"stdio|--services|nope", "it is one of"}, {"dev|--without|nope", "it is one of"},
+		{"call|x|--once=", "--once"}, {"call|x|--once=" + strings.Repeat("k", 256), "has 256"}, {"top|--every=1ms", "--every"}, {"doctor|--wait=0s", "--wait"},
 		{"call|x|--timeout=-1s", "--timeout"}, {"tools|--timeout=-1s", "--timeout"},
 		{"key|create|ci|--principal|ci|--expires=0d", "--expires"}, {"key|create|ci|--principal|operator", "operator"},
 	} {

@@ -147,9 +147,9 @@ func (c *natsConfigCommand) handOutMetrics(programs []string) error {
 	return nil
 }
 
-// replace writes a file as one step. What is in its directory was maybe put there by the
-// program that it is handed to, such as a link to somebody else's file: nothing is
-// written through that.
+// replace writes a file as one step. The program that gets the directory may have put
+// something into it, such as a link to somebody else's file: nothing is written through
+// such a link.
 func replace(path string, raw []byte, mode fs.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -163,7 +163,7 @@ func replace(path string, raw []byte, mode fs.FileMode) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// Directories of those that are no users of the bus.
+// Directories for programs that are not users of the bus.
 const (
 	natsDir    = "nats"
 	metricsDir = "metrics"

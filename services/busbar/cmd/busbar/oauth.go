@@ -22,7 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 )
 
-// oauthFlags are those of the development authorization server. The tags are read by
+// oauthFlags are the flags of the development authorization server. The tags are read by
 // kong.
 type oauthFlags struct {
 	OAuth       bool   `name:"oauth" env:"BUSBAR_DEV_OAUTH" help:"Make clients log in at an authorization server for this machine only. It asks for no password: people choose a principal of --access, or ada or bob without it."`
@@ -70,7 +70,7 @@ func (f *oauthFlags) private(listen edge.ListenFlags) error {
 }
 
 // open makes the authorization server, and has the edge take its tokens; nil without
-// --oauth. Users and scopes are those of the edge's policy.
+// --oauth. Users and scopes come from the edge's policy.
 func (f *oauthFlags) open(dir string, l *edge.Listeners, who *edge.IdentityFlags, cfg *edge.Config) (*authserver.Server, error) {
 	policy, ok := cfg.Access.(*access.Live)
 	if !f.OAuth || !ok {

@@ -21,15 +21,15 @@ func (c *resourcesCommand) Run(ctx context.Context, out io.Writer) error {
 
 type readCommand struct {
 	clientFlags
-	URI given `arg:"" name:"uri" help:"Of the resource."`
+	URI given `arg:"" name:"uri" help:"URI of the resource."`
 }
 
 // Help implements kong's HelpProvider.
 func (readCommand) Help() string {
 	return `Example: busbar read weather://logs > logs.txt
 
-Where standard output is no terminal, bytes are written as they are. Exit status
-as for "busbar call".`
+If standard output is not a terminal, bytes are written unchanged. Exit status as
+for "busbar call".`
 }
 
 func (c *readCommand) Run(ctx context.Context, out io.Writer) error {
@@ -39,7 +39,7 @@ func (c *readCommand) Run(ctx context.Context, out io.Writer) error {
 type promptsCommand struct {
 	clientFlags
 	Name      string   `arg:"" optional:"" help:"Name of a prompt, to fill it in; without one, all are listed."`
-	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object; @FILE as a value is what a file has in it."`
+	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object; the value @FILE is the content of a file."`
 }
 
 // Help implements kong's HelpProvider.
@@ -61,9 +61,9 @@ func (c *promptsCommand) Run(ctx context.Context, out io.Writer) error {
 
 type completeCommand struct {
 	clientFlags
-	Of       given  `arg:"" help:"Name of a prompt, or template of a resource's URI."`
+	Of       given  `arg:"" help:"Name of a prompt, or a resource template."`
 	Argument given  `arg:"" help:"Name of the argument."`
-	Typed    string `arg:"" optional:"" help:"What is typed of it."`
+	Typed    string `arg:"" optional:"" help:"The beginning of its value."`
 }
 
 // Help implements kong's HelpProvider.
@@ -79,8 +79,8 @@ func (c *completeCommand) Run(ctx context.Context, out io.Writer) error {
 // taskCommands are for calls that go on without their requests.
 type taskCommands struct {
 	Ls     taskLsCommand     `cmd:"" help:"List the tasks that were begun here."`
-	Get    taskGetCommand    `cmd:"" help:"Say how a task is doing, and print its result."`
-	Cancel taskCancelCommand `cmd:"" help:"Ask a task to end."`
+	Get    taskGetCommand    `cmd:"" help:"Print the state of a task, or its result."`
+	Cancel taskCancelCommand `cmd:"" help:"Cancel a task."`
 }
 
 // begunTasks is where the command line keeps which tasks it began; empty where there is no
@@ -99,8 +99,8 @@ type taskLsCommand struct{ clientFlags }
 func (taskLsCommand) Help() string {
 	return `Example: busbar task ls
 
-MCP has no list of tasks: these are the last hundred that "busbar call" began as
-this user of this machine, as far as the edge still knows them.`
+MCP has no list of tasks. These are the last hundred that "busbar call" began for
+this user on this machine, if the edge still knows them.`
 }
 
 func (c *taskLsCommand) Run(ctx context.Context, out io.Writer) error {
@@ -109,7 +109,7 @@ func (c *taskLsCommand) Run(ctx context.Context, out io.Writer) error {
 
 type taskGetCommand struct {
 	clientFlags
-	ID   given `arg:"" help:"Of the task, as \"busbar call --detach\" prints it."`
+	ID   given `arg:"" help:"ID of the task, as \"busbar call --detach\" prints it."`
 	Wait bool  `help:"Wait for its end."`
 }
 
@@ -119,7 +119,7 @@ func (taskGetCommand) Help() string {
   busbar task get K3J5V6Q2ZL4WBN7TYXC3M5R6DA
   busbar task get --wait $(busbar call --detach orders_ship id=1)
 
-Exit status: 0 it goes on, or is completed; 1 it failed; 3 it was cancelled;
+Exit status: 0 it runs, or is completed; 1 it failed; 3 it was cancelled;
 other as for "busbar call".`
 }
 
@@ -130,7 +130,7 @@ func (c *taskGetCommand) Run(ctx context.Context, out io.Writer) error {
 
 type taskCancelCommand struct {
 	clientFlags
-	ID given `arg:"" help:"Of the task."`
+	ID given `arg:"" help:"ID of the task."`
 }
 
 // Help implements kong's HelpProvider.

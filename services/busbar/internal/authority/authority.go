@@ -41,7 +41,7 @@ const (
 )
 
 // Issue sees that a directory has an authority, and a certificate signed by it that is
-// good for these hosts, names or addresses, for months to come. What is there and good
+// good for these hosts, names or addresses, for months to come. A good one that is there
 // is kept. Files with a key are for their owner alone.
 func Issue(dir string, hosts []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -70,12 +70,12 @@ func Issue(dir string, hosts []string) error {
 
 var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
-// ValidHosts reports what is no name or address of a host: a certificate for it would be
+// ValidHosts rejects anything but names and addresses of hosts: a certificate for it would be
 // good for nothing.
 func ValidHosts(hosts []string) error {
 	for _, h := range hosts {
 		if net.ParseIP(h) == nil && (len(h) > 253 || !hostName.MatchString(h)) {
-			return fmt.Errorf("%q is no name or address of a host: write it as nats-1 or 10.0.0.5, without scheme and port", h)
+			return fmt.Errorf("%q is not a host name or address: write it as nats-1 or 10.0.0.5, without scheme and port", h)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func read(t *testing.T, dir, name string) string {
 	return string(raw)
 }
 
-// What was issued is trusted for its hosts, and kept until it is asked for others; the
+// An issued certificate is trusted for its hosts, and kept until it is asked for others; the
 // authority stays.
 func TestIssue(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestIssue(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	// What is not a certificate is not written over.
+	// A file that is not a certificate is not overwritten.
 	if err := os.WriteFile(filepath.Join(dir, "ca-key.pem"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}

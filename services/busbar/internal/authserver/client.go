@@ -61,7 +61,7 @@ func (c *client) refreshes() bool { return slices.Contains(c.GrantTypes, "refres
 var registeredSchemes = []string{"cursor", "vscode", "vscode-insiders"}
 
 // redirectable reports whether people may be sent to a redirect URI: https, http on loopback, or a private scheme
-// of a program, which contains a dot (RFC 8252, section 7.1), so that it is none that a browser or an
+// of a program, which contains a dot (RFC 8252, section 7.1), so that it is not one that a browser or an
 // operating system acts on itself.
 func redirectable(s string) bool {
 	u, err := url.Parse(s)

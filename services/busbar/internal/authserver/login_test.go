@@ -63,7 +63,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLess gives what the user leaves ticked, and a refresh token to who keeps one.
+// TestLess gives what the user leaves ticked, and a refresh token for a client that keeps one.
 func TestLess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -70,7 +70,7 @@ func (s *Server) own(r *http.Request, q url.Values) (grant, *failure) {
 	}
 	switch {
 	case page(r) || !s.knows(id) || subtle.ConstantTimeCompare([]byte(secret), []byte(s.programSecret(id))) != 1:
-		return grant{}, fail("invalid_client", "the ID and secret are not those of a program registered at "+registerPath+" with grant_types "+ownGrant)
+		return grant{}, fail("invalid_client", "no program with this ID and secret is registered at "+registerPath+" with grant_types "+ownGrant)
 	case q.Has("client_assertion"):
 		return grant{}, fail("invalid_client", "assertions are not supported; a program must send its secret")
 	}

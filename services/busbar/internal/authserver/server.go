@@ -61,7 +61,7 @@ const (
 	requestTime = 15 * time.Second
 )
 
-// New returns a server, and creates its signing key if there is none. It fails if the listener is not on
+// New returns a server, and creates its signing key if it is missing. It fails if the listener is not on
 // loopback.
 func New(cfg Config) (*Server, error) {
 	addr, ok := cfg.Listener.Addr().(*net.TCPAddr)

@@ -209,7 +209,7 @@ func (a *attempt) refresh(t testing.TB, token string, changes ...string) respons
 	return do(t, a.world.client, http.MethodPost, a.issuer+"/token", q.Encode(), "Content-Type", form)
 }
 
-// claims are those of an access token, whose signature somebody else checks.
+// claims returns the claims of an access token, whose signature somebody else checks.
 func claims(t testing.TB, r response) map[string]any {
 	t.Helper()
 	token, _ := r.json()["access_token"].(string)

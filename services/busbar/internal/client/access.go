@@ -84,7 +84,7 @@ func (r *run) offers(ctx context.Context) (map[access.Kind][]string, string) {
 // AccessExplainOptions are the options of `busbar access explain`.
 type AccessExplainOptions struct {
 	Options
-	// File is the policy file, Who calls Target with Argument, which is as that of
+	// File is the policy file, Who calls Target with Argument, in the form of
 	// CallOptions.
 	File             string
 	Who              gateway.Principal

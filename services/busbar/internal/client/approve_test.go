@@ -137,7 +137,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Who calls a tool that needs approval is asked at once where there is a
+// A user who calls a tool that needs approval is asked at once if there is a
 // terminal.
 func TestCallAsks(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestCallAsks(t *testing.T) {
 	w.constant(runApprove(t, ApproveOptions{Options: w.options()}, nil)).check(t, ExitOK, "", "nothing waits for your approval\n")
 }
 
-// Who may not agree is not asked, and told who is.
+// A user who may not approve is not asked, but told who may.
 func TestHeldForOthers(t *testing.T) {
 	t.Parallel()
 	const id = "K3J5V6Q2ZL4WBN7TYXC3M5R6DA"

@@ -157,7 +157,7 @@ func unknownParameter(s *shape, called, name string) error {
 	case len(near) > 0:
 		message += "; did you mean " + strings.Join(near, ", ") + "?"
 	case len(names) == 0:
-		message += ": there are none"
+		message += ": it takes no parameters"
 	default:
 		message += "; there are " + strings.Join(names, ", ")
 	}

@@ -185,6 +185,9 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
+	if o.Most < 0 {
+		return run.fail(&UsageError{Message: "--limit must not be negative; 0 lists all"}, "")
+	}
 	var raw []string
 	var events []trail.Row
 	err := run.eachEvent(ctx, o, func(v jsontext.Value) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
-// shortID is as much of a call's id as a list on a terminal shows: its end, since ids
+// shortID is how much of a call's ID a list on a terminal shows: its end, because IDs
 // begin with the time.
 const shortID = 8
 

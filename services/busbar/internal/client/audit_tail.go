@@ -91,6 +91,8 @@ type auditTail struct {
 	listed map[[2]string]bool
 	// table is set once the head is printed.
 	table *terminal.Table
+	// layout is the form of times in that table.
+	layout string
 }
 
 // errOutput ends a tail whose output cannot be written; that was said already.
@@ -205,9 +207,13 @@ func (t *auditTail) text(raw jsontext.Value, e *trail.Row) string {
 	case t.table == nil:
 		// Later rows are not known, so the columns have their usual widths.
 		width := terminal.Columns(t.o.Width, t.getenv)
-		usual := []string{longDate, "a-tenant/somebody", "a_name_of_usual_length__", "unauthenticated", "unknown", "123.45ms", "ABCDEFGH"}
-		t.table = terminal.NewTable(auditTitles, [][]string{usual}, width, 2*maxColumn, auditCuts...)
+		t.layout = longDate
+		if width < 100 {
+			t.layout = time.TimeOnly
+		}
+		usual := []string{t.layout, "a-tenant/somebody", "a_name_of_usual_length__", "unauthenticated", "unknown", "123.45ms", "ABCDEFGH"}
+		t.table = terminal.NewTable(auditTitles, [][]string{usual}, width, 2*maxColumn, terminal.Cut{Column: columnOutcome, Least: 11}, terminal.Cut{Column: columnWho, Least: 10}, terminal.Cut{Column: columnName, Least: 4})
 		head = t.table.Line(auditTitles, func(_ int, text string) string { return t.style.Bold(text) })
 	}
-	return head + t.table.Line(auditCells(e, longDate), auditPaint(t.style))
+	return head + t.table.Line(auditCells(e, t.layout), auditPaint(t.style))
 }

@@ -78,7 +78,7 @@ func counted(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// openBatch opens a file and counts its calls; those of stdin are not known.
+// openBatch opens a file and counts its calls; the number of calls on stdin is not known.
 func openBatch(name string, stdin io.Reader) (in io.ReadCloser, total int, err error) {
 	if name == "-" {
 		return io.NopCloser(stdin), 0, nil

@@ -69,7 +69,7 @@ func RunCall(ctx context.Context, o CallOptions, stdin io.Reader, stdout, stderr
 	return r.show(res, o.Name, o.Options)
 }
 
-// arguments reads those of a call. Only for the form name=value the tool's schema is
+// arguments reads the arguments of a call. Only for the form name=value the tool's schema is
 // needed, and so an edge.
 func (r *run) arguments(ctx context.Context, o CallOptions, stdin io.Reader) (jsontext.Value, error) {
 	ctx, stop := r.within(ctx)

@@ -222,7 +222,7 @@ func (c *Client) callWith(ctx context.Context, l *listing, r request) (*Result, 
 func (c *Client) describe(ctx context.Context, l *listing, name string) *Tool {
 	arguments, err := json.Marshal(map[string][]string{"names": {name}})
 	if err != nil {
-		return nil // a name that is not UTF-8 is that of no tool
+		return nil // no tool has a name that is not UTF-8
 	}
 	res, err := c.callWith(ctx, l, request{params: params{Name: "describe_tools", Arguments: arguments}})
 	if err != nil || res.IsError || len(res.Content) != 1 {

@@ -156,7 +156,7 @@ func (s *shape) typed(line string) (jsontext.Value, error) {
 	return json.Marshal(all)
 }
 
-// fits says what is wrong with the value of a field. What cannot be understood fits: the
+// fits says what is wrong with the value of a field. A value whose schema cannot be understood fits: the
 // edge has the last word.
 func (f *form) fits(name string, value jsontext.Value) error {
 	of, err := schema.Compile(at(f.Properties, []string{name}))

@@ -35,7 +35,7 @@ func (e *RejectedToolError) Error() string {
 
 // RPCError is an error that the edge answers with.
 type RPCError struct {
-	// Code of JSON-RPC, from a server that gives no reason; else 0.
+	// Code of JSON-RPC, from a server that gives no reason, or 0.
 	Code    int64
 	Message string
 	// Data are further facts, as received; nil for none.

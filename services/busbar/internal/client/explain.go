@@ -115,7 +115,7 @@ func explainRPC(e *RPCError, tool string, known []Tool) (int, []detail) {
 		reason += fmt.Sprintf(" (code %d)", e.Code)
 	}
 	details := []detail{{"reason", reason}}
-	// What else the error carries, by name; an array or text is shown whole.
+	// Other data of the error, by name; an array or text is shown whole.
 	if e.Data.Kind() != '{' && len(e.Data) > 0 {
 		details = append(details, detail{"data", oneLine(e.Data)})
 	} else {

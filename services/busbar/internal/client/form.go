@@ -31,7 +31,7 @@ type shape struct {
 // maxReferences bounds how many a schema may have on the way to one value.
 const maxReferences = 16
 
-// newShape reads a schema within another. What cannot be understood is any value: the
+// newShape reads a schema within another. A part that cannot be understood allows any value: the
 // edge, which knows the whole schema, has the last word.
 func newShape(schema, root jsontext.Value, depth int) *shape {
 	s := &shape{root: root}
@@ -199,7 +199,7 @@ type form struct{ *shape }
 
 func newForm(schema jsontext.Value) *form { return &form{newShape(schema, schema, 0)} }
 
-// names are those of the fields, in the order of the schema.
+// names returns the names of the fields, in the order of the schema.
 func (f *form) names() (names []string) {
 	_ = eachMember(f.Properties, func(name string, _ jsontext.Value) error { // of another shape: no fields
 		names = append(names, name)

@@ -77,7 +77,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 }
 
 // readAll reads until the end or until ctx is done: a terminal may never end.
-// What it waits for then is read when it comes, or never, and dropped.
+// Input that comes later is read and dropped.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	type read struct {
 		text []byte

@@ -20,7 +20,7 @@ import (
 // AccessLimitsOptions are the options of `busbar access limits`.
 type AccessLimitsOptions struct {
 	AuditOptions
-	// As and Tenant are whose limits are asked for; none for those of who asks.
+	// As and Tenant say whose limits to ask for; empty for the caller's own.
 	As, Tenant string
 }
 
@@ -29,10 +29,10 @@ type AccessLimitsOptions struct {
 func RunAccessLimits(ctx context.Context, o AccessLimitsOptions, stdout, stderr io.Writer) int {
 	r := newRun(o.Options, stdout, stderr)
 	if o.As == "" && o.Tenant != "" {
-		return r.fail(&UsageError{Message: "--tenant is that of --as: say whose limits"}, "")
+		return r.fail(&UsageError{Message: "--tenant needs --as, the principal whose limits to print"}, "")
 	}
 	if o.As != "" && o.Token == "" {
-		return r.fail(&UsageError{Message: "the limits of others are read on the edge's own machine, by who can read its data directory: " + o.NoToken.Error() + "; name that directory with --data-dir"}, "")
+		return r.fail(&UsageError{Message: "to read the limits of others, run this on the edge's own machine as a user who can read its data directory: " + o.NoToken.Error() + "; name that directory with --data-dir"}, "")
 	}
 	ctx, stop := r.within(ctx)
 	defer stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 )
 
-// What is left of limits is a table, and others' limits are asked for with the token of
+// The state of limits is a table, and others' limits are asked for with the token of
 // the edge's data directory.
 func TestAccessLimits(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ func (w *world) run(command func(o Options, stdin io.Reader, stdout, stderr io.W
 	return outcome{code, out.String(), errs.String()}
 }
 
-// What an edge offers besides tools is listed, read and filled in; what services said
+// Offers other than tools are listed, read and filled in; text of services
 // cannot steer a terminal.
 func TestOffers(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Who calls on a terminal is asked what the tool asks, field by field.
+// On a terminal, the user is asked the questions of a tool field by field.
 func TestCallElicits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -113,7 +113,7 @@ func TestCallElicits(t *testing.T) {
 	}
 }
 
-// What a form allows of a field is checked while the field can still be typed again.
+// The limits of a field are checked while the field can still be typed again.
 func TestCallElicitsWithinBounds(t *testing.T) {
 	t.Parallel()
 	got := newWorld(t).run(func(o Options, in io.Reader, out, errs io.Writer) int {
@@ -208,7 +208,7 @@ func TestCallTask(t *testing.T) {
 	}
 }
 
-// Who waits at a terminal is told what for.
+// A user who waits at a terminal is told the reason.
 func TestWaitingIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

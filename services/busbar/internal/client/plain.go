@@ -71,8 +71,8 @@ func (c *Client) ask(ctx context.Context, carries string, r *http.Request) (json
 	return body, nil
 }
 
-// refusal is the error of an answer that is none: a problem of the edge, or
-// something else's.
+// refusal is the error that an answer means: a problem that the edge reports, or
+// another program's answer.
 func (c *Client) refusal(resp *http.Response) error {
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "application/problem+json" {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
@@ -117,7 +117,7 @@ type Held struct {
 	Parameters jsontext.Value `json:"parameters,omitzero"`
 	// Expires is when it is too late to agree.
 	Expires time.Time `json:"expires"`
-	// Approver says who decides: "others" where the caller may not, "caller" else.
+	// Approver says who decides: "others" if the caller may not, otherwise "caller".
 	Approver string `json:"approver,omitzero"`
 }
 

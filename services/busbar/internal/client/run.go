@@ -50,8 +50,8 @@ type Options struct {
 	URL string
 	// JSON asks for JSON as received instead of text.
 	JSON bool
-	// Timeout of the whole command but for the time that a person is asked; 0 is
-	// none.
+	// Timeout of the whole command except the time that a person needs to answer; 0 is
+	// forever.
 	Timeout time.Duration
 	// Terminal is whether stdout is a terminal: only then is there layout and
 	// colour, and only then is what the server sent made safe to show.

@@ -47,7 +47,7 @@ func resultText(res *Result, onTerminal bool) string {
 }
 
 // twinOf returns the index of the only text block if it says the same as the
-// structured content, else -1.
+// structured content, or -1.
 func twinOf(res *Result) int {
 	twin, texts := -1, 0
 	for i, c := range res.Content {

@@ -29,8 +29,8 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 }
 
 // next returns the data of the next message event. It is valid until the
-// caller drops it. The error is io.EOF at the end of the stream; an event not
-// closed by an empty line is no event.
+// caller drops it. The error is io.EOF at the end of the stream; an event that
+// no empty line closes does not count.
 func (e *eventReader) next() ([]byte, error) {
 	var data []byte
 	hasData, other := false, false

@@ -57,7 +57,7 @@ func (r *run) printTask(res *Result, o Options) int {
 	return r.print(terminal.SafeLine(res.Task)+"\n", ExitOK)
 }
 
-// showTask prints a task: its result when it is completed, else how it is doing.
+// showTask prints a task: its result if it is completed, otherwise its state.
 func (r *run) showTask(t *Task, o Options) int {
 	code := map[string]int{"failed": ExitToolError, "cancelled": ExitRefused}[t.Status]
 	if o.JSON {

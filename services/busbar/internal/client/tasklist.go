@@ -78,7 +78,7 @@ func begunTasks(dir string) (all []begunTask, err error) {
 	}
 	for _, e := range entries {
 		t := begunTask{ID: e.Name()}
-		if readNote(filepath.Join(dir, t.ID), &t) == nil { // what is no note of ours is left alone
+		if readNote(filepath.Join(dir, t.ID), &t) == nil { // other files are left alone
 			all = append(all, t)
 		}
 	}

@@ -43,8 +43,8 @@ func (f TLS) client(base *http.Client) (*http.Client, error) {
 		if err != nil {
 			return nil, &UsageError{Message: fmt.Sprintf("--cert and --key: %v", err)}
 		}
-		// Shown whatever authorities the edge names: who gives a certificate would
-		// else be nobody there, and not be told.
+		// Shown whatever authorities the edge names: otherwise the caller would
+		// be anonymous there, without notice.
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()

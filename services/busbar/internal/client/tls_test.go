@@ -42,7 +42,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Who gives the URL with the wrong scheme is told so.
+// A wrong scheme of the URL is reported.
 func TestWrongScheme(t *testing.T) {
 	t.Parallel()
 	ca := certtest.New(t)

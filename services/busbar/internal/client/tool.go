@@ -72,7 +72,7 @@ func mirror(mirrored []schema.HeaderParam, arguments jsontext.Value) http.Header
 	return h
 }
 
-// at returns the value at a path of object members; nil when there is none.
+// at returns the value at a path of object members; nil if there is no such value.
 func at(v jsontext.Value, path []string) jsontext.Value {
 	for _, name := range path {
 		if v.Kind() != '{' {
@@ -90,8 +90,8 @@ func at(v jsontext.Value, path []string) jsontext.Value {
 // expandable are numbers small enough to write without an exponent.
 var expandable = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$`)
 
-// decimal writes an integer in plain decimal, as headers want it. What is no
-// integer stays as it is, for the server to refuse.
+// decimal writes an integer in plain decimal, as headers want it. Another
+// value stays unchanged, and the server refuses it.
 func decimal(number string) string {
 	if !expandable.MatchString(number) {
 		return number

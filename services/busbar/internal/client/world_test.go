@@ -22,7 +22,7 @@ import (
 
 // world is a real edge with a service behind.
 type world struct {
-	// url is that of the edge.
+	// url is the URL of the edge.
 	url string
 	// started has a value for each call of wait that began.
 	started chan struct{}

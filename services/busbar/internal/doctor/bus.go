@@ -71,7 +71,7 @@ func alone(cluster string) string {
 // permissions compares what NATS lets this user do with what this release needs.
 func (e *examination) permissions(ctx context.Context) ([]Finding, error) {
 	const reload = "busbar nats-config --dir DIR --services … > nats-users.conf, and have the NATS servers load it (nats-server --signal reload)"
-	short, cancel := context.WithTimeout(ctx, e.Wait/2) // NATS answers nothing to who may not ask
+	short, cancel := context.WithTimeout(ctx, e.Wait/2) // NATS does not answer users without permission
 	defer cancel()
 	has, err := e.conn.Allowed(short)
 	if err != nil {

@@ -36,7 +36,7 @@ type Finding struct {
 	// database, certificates, access.
 	Check string `json:"check"`
 	State State  `json:"state"`
-	// What there is; what Follows from it and what Mends it, where not all is well.
+	// The finding; if it is not well, what Follows from it and what Mends it.
 	What    string `json:"what"`
 	Follows string `json:"follows,omitzero"`
 	Mend    string `json:"mend,omitzero"`

@@ -423,7 +423,7 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// noRoom has a database refuse every new table as it does when its disk is full.
+// noRoom makes a database refuse every new table, like one with a full disk.
 func noRoom(t *testing.T, url string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

@@ -239,7 +239,7 @@ func unready(all []registry.Instance, said []word) (found []Finding) {
 func (e *examination) names(ctx context.Context) ([]Finding, error) {
 	cfg := catalogue.Config{Logger: slog.New(slog.DiscardHandler), Look: true}
 	if e.Access != "" {
-		if policy, err := access.ReadPolicy(e.Access); err == nil { // else access says it
+		if policy, err := access.ReadPolicy(e.Access); err == nil { // if not, access says so
 			cfg.Grants = func() catalogue.Grants { return policy }
 		}
 	}

@@ -110,7 +110,7 @@ func (e *examination) database(ctx context.Context) ([]Finding, error) {
 	return found, nil
 }
 
-const mendCertificates = "busbar nats-config --tls HOST,… --dir DIR renews those of the bus; others are renewed where they were made"
+const mendCertificates = "busbar nats-config --tls HOST,… --dir DIR renews the certificates of the bus; renew others where they were issued"
 
 // certificates looks at files.
 func (e *examination) certificates(context.Context) (found []Finding, err error) {
@@ -184,7 +184,7 @@ func (e *examination) access(context.Context) (found []Finding, err error) {
 		if p.Line > 0 {
 			what = fmt.Sprintf("%s:%d: %s", e.Access, p.Line, p.Text)
 		}
-		found = append(found, Finding{State: Warn, What: what, Follows: "somebody may be let do more or less than is meant; edges do not start with a file that is malformed", Mend: "busbar access check " + e.Access})
+		found = append(found, Finding{State: Warn, What: what, Follows: "callers may get more or fewer rights than intended; edges do not start with a file that is malformed", Mend: "busbar access check " + e.Access})
 	}
 	if len(found) == 0 {
 		found = append(found, Finding{State: OK, What: e.Access + " is in order"})

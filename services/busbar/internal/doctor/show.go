@@ -17,7 +17,7 @@ const (
 	stateWidth = 9
 )
 
-// Show prints findings for people. What others wrote does not steer the terminal.
+// Show prints findings for people. Text of others cannot steer the terminal.
 func Show(out io.Writer, all []Finding, style terminal.Style, width int) error {
 	var b strings.Builder
 	text := max(width-checkWidth-stateWidth, 30)

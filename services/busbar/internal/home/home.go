@@ -31,7 +31,7 @@ type Address struct {
 	// PID and Command of the holder, for messages to people.
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
-	// Services are those that the holder runs, for who joins and has to wait for
+	// Services are the ones that the holder runs; a program that joins waits for
 	// them.
 	Services []string `json:"services,omitempty"`
 }
@@ -54,7 +54,7 @@ func (d Dir) Address() (Address, error) {
 // Hold takes the directory and runs a NATS server in it. When another process
 // has it the error is natsd.ErrInUse. A port that is taken is replaced by a
 // free one. services are those that this process is about to run; what others the
-// directory's owner runs join as permission.Developer. Secrets are those of Users.
+// directory's owner runs join as permission.Developer. Secrets has a secret for each of Users.
 func (d Dir) Hold(listen, command string, services []permission.User, log *slog.Logger) (*natsd.Server, error) {
 	last, _ := d.Address() // none yet is fine
 	a := Address{PID: os.Getpid(), Command: command}

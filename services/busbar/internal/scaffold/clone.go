@@ -47,7 +47,7 @@ func Guess(dir, program string) string {
 func open(dir string) (*clone, error) {
 	c, err := read(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no clone of Busbar: %w", dir, err)
+		return nil, fmt.Errorf("%s is not a clone of Busbar: %w", dir, err)
 	}
 	return c, nil
 }

@@ -24,7 +24,7 @@ import (
 //go:embed template
 var embedded embed.FS
 
-// templates are those of every service, and the directory's of one kind.
+// templates are the templates of every service, and the ones of one kind.
 func templates(kind string) (map[string]*template.Template, error) {
 	all := map[string]*template.Template{}
 	for _, dir := range []string{"template/every", "template/" + kind} {
@@ -81,7 +81,7 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("name %q: begin with a letter", o.Name)
 	}
 	if slices.Contains(o.Taken, o.Name) {
-		return nil, fmt.Errorf("name %q is that of a service of Busbar; choose another one", o.Name)
+		return nil, fmt.Errorf("a service of Busbar has the name %q; choose another one", o.Name)
 	}
 	o.Module = cmp.Or(o.Module, "example.com/"+o.Name)
 	if err := module.CheckPath(o.Module); err != nil {
@@ -126,7 +126,7 @@ func New(o Options) (*Service, error) {
 // maxOwner bounds what the names of tables begin with: Postgres takes 63 bytes of a name.
 const maxOwner = 40
 
-// owner is the name of a service in those of its tables.
+// owner is the name of a service as part of the names of its tables.
 func owner(name string) string {
 	return strings.ToLower(strings.ReplaceAll(name[:min(len(name), maxOwner)], "-", "_"))
 }

@@ -13,7 +13,7 @@ type Table struct {
 type Cut struct{ Column, Least int }
 
 // NewTable returns a table for rows of cells, which are safe to show. A title that starts with
-// ">" is that of a column of numbers, which is aligned to the right. No column is wider than
+// ">" marks a column of numbers, which is aligned to the right. No column is wider than
 // most. If the table is wider than limit, the cuts are made in their order.
 func NewTable(titles []string, rows [][]string, limit, most int, cuts ...Cut) *Table {
 	t := &Table{widths: make([]int, len(titles)), right: make([]bool, len(titles))}
@@ -57,5 +57,5 @@ func (t *Table) Line(row []string, paint func(column int, text string) string) s
 			b.WriteString("  ")
 		}
 	}
-	return b.String() + "\n"
+	return strings.TrimRight(b.String(), " ") + "\n"
 }

@@ -136,7 +136,7 @@ var columns = []column{
 	failures, served,
 }
 
-// toolColumns are those of the view by tool.
+// toolColumns are the columns of the view by tool.
 var toolColumns = []column{
 	{"SERVICE", -12, 4, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Service), 12) }},
 	callRate, errorRate,

@@ -65,8 +65,8 @@ func TestLines(t *testing.T) {
 	if table := top.Table(unready, false, terminal.Style{}, 120, 5); !strings.Contains(table, "1 not ready") || !strings.Contains(table, "resource") {
 		t.Errorf("an instance that is not ready is not shown first:\n%s", table)
 	}
-	// What says whether more instances are needed is there at any width, and who is in
-	// trouble at any height.
+	// The columns that say whether more instances are needed are there at any width, and
+	// instances in trouble at any height.
 	for width, want := range map[int][]string{
 		120: {"SERVED", "P50 MS", "INSTANCE", "WAITING"}, 80: {"INSTANCE", "P50 MS", "P99 MS", "ERRORS/S", " ERRORS", "SLOTS", "WAITING"}, 40: {"CALLS/S", "SLOTS", "WAITING"},
 	} {
@@ -78,6 +78,30 @@ func TestLines(t *testing.T) {
 		}
 		if !strings.Contains(table, "4/4") {
 			t.Errorf("who has calls that wait is not shown first:\n%s", table)
+		}
+	}
+}
+
+// Tools are counted over all instances, and numbers are next to names however wide the screen is.
+func TestToolLines(t *testing.T) {
+	t.Parallel()
+	reading := func(instance string, served, failed int64) bus.Reading {
+		return bus.Reading{Service: "text", Instance: instance, Stats: bus.Stats{Served: served}, Tools: map[string]bus.ToolStats{"say": {Served: served, Failed: failed, TookNano: served * 1e6}}}
+	}
+	lines := top.ToolLines([]bus.Reading{reading("a", 10, 0)}, []bus.Reading{reading("a", 30, 4), reading("new", 5, 1)}, 2*time.Second)
+	if len(lines) != 1 {
+		t.Fatalf("%+v", lines)
+	}
+	if l := lines[0]; l.Tool != "say" || l.Calls != 10 || l.Errors != 2 || l.MS != 1 || l.Served != 35 || l.Failed != 5 {
+		t.Errorf("%+v", l)
+	}
+	for _, width := range []int{80, 160} {
+		table := top.Table(lines, true, terminal.Style{}, width, 10)
+		if !strings.Contains(table, "1 tools of 1 services") || !strings.Contains(table, "\nsay          text ") || !strings.Contains(table, "35") {
+			t.Errorf("%d columns:\n%s", width, table)
+		}
+		if table := top.Table([]top.Line{{Service: "text", Instance: "abc", Failed: 7}}, false, terminal.Style{}, width, 10); !strings.Contains(table, "\ntext         abc ") || !strings.Contains(table, " 7") {
+			t.Errorf("%d columns:\n%s", width, table)
 		}
 	}
 }
@@ -131,7 +155,7 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	// What was seen before is not shown as if it were of now.
+	// An old look is not shown as if it were new.
 	leaving, gone := bustest.Join(t, url), &bustest.Log{}
 	go func() { ended <- top.Run(t.Context(), leaving, o, gone) }()
 	bustest.Eventually(t, "the service is on the screen again", func() bool { return strings.Contains(gone.String(), "echo") })

@@ -169,7 +169,7 @@ func question(r *http.Request, name string, by access) ([]byte, error) {
 			parameters["others"] = "count"
 		}
 	}
-	arguments, err := json.Marshal(parameters)
+	arguments, err := json.Marshal(parameters, json.Deterministic(true))
 	if err != nil {
 		return nil, fault.New(fault.InvalidParams, "the parameters are not valid UTF-8").Because(err)
 	}

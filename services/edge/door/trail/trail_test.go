@@ -151,8 +151,12 @@ func TestReader(t *testing.T) {
 		}
 	}
 	for want, reader := range map[string]gateway.Principal{"acme": ada, "-": {Name: "bob"}} {
-		for _, name := range []string{"list", "show", "verify"} {
-			if code, body := get(open(true, reader, nil), "/audit/"+name, nil); code != http.StatusOK || body != `["`+name+`",{"tenant":"`+want+`"}]`+"\n" {
+		for _, name := range []string{"list", "tail", "show", "verify"} {
+			counts := ""
+			if name == "list" {
+				counts = `"others":"count",`
+			}
+			if code, body := get(open(true, reader, nil), "/audit/"+name, nil); code != http.StatusOK || body != `["`+name+`",{`+counts+`"tenant":"`+want+`"}]`+"\n" {
 				t.Errorf("%d %s", code, body)
 			}
 		}

@@ -15,64 +15,67 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// answer makes one attempt at a call and collects its frames.
-type answer struct {
+// attempt is one try to carry out a call at one instance: it picks the instance, sends the request,
+// permits it to begin and collects the frames of the answer. CallWith makes up to maxAttempts of
+// them. The steps are: run prepares the request, send picks the instance, wait (silence.go)
+// receives and watches for silence, take reads one frame, asked (permit.go) answers the instance's
+// question whether to begin, and give ends an attempt that failed.
+type attempt struct {
 	caller   *Caller
 	service  string
 	options  Options
 	deadline time.Time
-	// began is when the first attempt at the call did.
+	// began is the time of the call's first attempt.
 	began     time.Time
 	id, reply string
 	method    string
-	// tried are the instances that this attempt and those before it went to, first its place
-	// for some; at is the one that has it now, empty for any.
+	// tried are the instances that this attempt and earlier ones were sent to; first is its storage
+	// for a few. at is the instance that has the request now; empty if any instance may take it.
 	tried []string
 	first [2]string
 	at    string
 
 	seq uint32
-	// pieces are the chunks so far, size is what they have together.
+	// pieces are the chunks received so far, size their total in bytes.
 	pieces [][]byte
 	size   int
-	// terminal is set when the service is done with the call; heard, when anything
-	// but signs of life and an error came from it.
+	// terminal is set when the service has ended the call. heard is set when it has sent anything
+	// other than signs of life and errors.
 	terminal, heard bool
 	// answered: see Ran.Answered.
 	answered bool
 
 	// delegated says that the service may call other tools for it.
 	delegated bool
-	// asks says that the instance begins only when it is permitted; instance is
-	// the one that is, from the one whose frames come. keyed says that whoever makes the
-	// call again has its answer.
+	// asks is set if the instance begins only with a permit. permitted is set once one was sent, to
+	// instance; from is the instance whose frames arrive. keyed is set for a call with an
+	// idempotency key: repeating it returns its answer.
 	asks, permitted, keyed bool
 	instance, from         string
-	// words are the permits that may have been heard.
-	words int
-	// consented is the instance that Options.Permit agreed to, refused says that it
-	// did not.
+	// permitsSent counts the permits that may have arrived.
+	permitsSent int
+	// consented is the instance that Options.Permit agreed to; refused is set if it said no.
 	consented *string
 	refused   bool
-	// complained says that a malformed frame was logged.
+	// complained is set once a malformed frame was logged.
 	complained bool
-	// probed says that NATS was asked whether the instance is connected yet; stalled,
-	// that it is, and was silent for too long all the same.
+	// probed is set once NATS was asked whether the instance is still connected. stalled is set if
+	// it is connected and has been silent for too long all the same.
 	probed, stalled bool
-	// gap says that frames were lost; strayed, that the request or its answer was, or that the
-	// instance may be on its way to another NATS server. lostBefore says that an attempt
-	// before this one was lost.
+	// gap is set if frames were lost. strayed is set if the request or its answer was lost, or if
+	// the instance may be moving to another NATS server. lostBefore is set if an earlier attempt
+	// was lost.
 	gap, strayed, lostBefore bool
 	// server is the NATS server that the request was sent to.
 	server *server
-	// full says that the attempt before found no room, last that this is the last one.
+	// full is set if the previous attempt found no free slot, last if this is the last attempt.
 	full, last bool
 }
 
-// send makes the request and waits for its answer: of the instance with the
-// fewest calls, or of any where none is known. An instance that is not there any
-// more has not run it, so that another one gets it.
-func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
+// send sends the request and waits for the answer. It goes to the instance with the fewest calls,
+// or to any instance if the registry knows none. An instance that has gone did not run the call, so
+// the next one gets it.
+func (a *attempt) send(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
 	conn, members := a.caller.conn, &a.caller.conn.members
 	if a.tried == nil {
 		a.tried = a.first[:0]
@@ -121,33 +124,35 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 }
 
 // choose returns the instance for this attempt, nil for none in particular.
-func (a *answer) choose() *member {
+func (a *attempt) choose() *member {
 	members, from := &a.caller.conn.members, origin{a.caller.conn.Region(), a.full}
 	if a.options.Only == nil {
 		return members.take(a.service, from, a.tried)
 	}
-	if one := members.takeOf(a.service, from, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+	if one := members.takeFrom(a.service, from, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
 		return one
 	}
-	return members.takeOf(a.service, from, a.options.Only, nil) // rather than none
+	return members.takeFrom(a.service, from, a.options.Only, nil) // rather than none
 }
 
 // ran tells the caller which instance has the call.
-func (a *answer) ran(instance string) {
+func (a *attempt) ran(instance string) {
 	r := a.options.Ran
 	if r == nil || r.Instance == instance && r.Version != "" {
-		return // an instance that leaves meanwhile has the version that it had
+		return // keep the version of an instance that has just left
 	}
 	r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
 }
 
-// take reads one message. It returns a frame or an error when the call is
-// over, neither otherwise.
-func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Error) {
+// take reads one message. It returns a frame or an error if the call is over, and nil for both
+// otherwise. It handles, in this order: NATS's "no responders" (nobody heard the request, the
+// permit or the probe), the instance's question whether it may begin, frames to skip (duplicates,
+// signs of life without a number), a gap in the numbers, and then the frame by its kind.
+func (a *attempt) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Error) {
 	msg := got.msg
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
-		if a.words > 1 && !a.probed {
-			a.words-- // it may have heard another one
+		if a.permitsSent > 1 && !a.probed {
+			a.permitsSent-- // another permit may have arrived
 			return nil, nil
 		}
 		a.terminal = true // nothing runs
@@ -156,8 +161,8 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			a.strayed = a.unreached() && len(a.others("")) == 0
 			return nil, a.lost().Because(ErrNoInstance)
 		}
-		if a.words > 0 {
-			a.permitted = false // it was there to ask, and not to hear
+		if a.permitsSent > 0 {
+			a.permitted = false // it asked, but was gone before the permit arrived
 			return nil, a.lost().Because(ErrNoInstance)
 		}
 		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(ErrNoInstance)
@@ -171,7 +176,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	}
 	a.seq += got.skipped
 	if frame.Seq == 0 && frame.GetAlive() != nil || frame.GetSent() != nil {
-		return nil, nil // beside the answer, or not of the service
+		return nil, nil // not part of the answer
 	}
 	if frame.Seq != 0 && frame.Seq <= a.seq {
 		return nil, nil // delivered twice
@@ -232,7 +237,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		a.pieces = append(a.pieces, body.Chunk.Data)
 	case *busv1.Frame_Result:
 		a.terminal = true
-		if a.gap { // a piece of it may have been in there
+		if a.gap { // a lost frame may have held a piece of the result
 			return a.found(<-a.ask(ctx))
 		}
 		if err := a.keep(body.Result.Json); err != nil {
@@ -250,8 +255,8 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	return nil, nil
 }
 
-// keep asks for room for bytes of a result.
-func (a *answer) keep(b []byte) *fault.Error {
+// keep asks the budget for the bytes of a piece of the result.
+func (a *attempt) keep(b []byte) *fault.Error {
 	a.size += len(b)
 	if a.options.Budget == nil {
 		return nil
@@ -262,8 +267,8 @@ func (a *answer) keep(b []byte) *fault.Error {
 	return nil
 }
 
-// checked is how a call ended, by its terminal frame.
-func (a *answer) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
+// checked validates a terminal frame and returns how the call ended.
+func (a *attempt) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
 	if a.answered = a.asks && a.permitted; a.options.Ran != nil {
 		a.options.Ran.Answered = a.answered
 	}
@@ -288,8 +293,8 @@ func (a *answer) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
 	return frame, nil
 }
 
-// malformed notes that a service broke the protocol, and says so to its caller.
-func (a *answer) malformed(f *busv1.Frame, err error) *fault.Error {
+// malformed counts and logs a violation of the protocol, and returns the error for the caller.
+func (a *attempt) malformed(f *busv1.Frame, err error) *fault.Error {
 	instance := a.instance
 	for _, name := range []string{f.GetInstance(), a.from} {
 		if instance == "" {
@@ -306,15 +311,15 @@ func (a *answer) malformed(f *busv1.Frame, err error) *fault.Error {
 
 // Reader reads the frames of a call that this caller, or another one, made
 // earlier.
-type Reader struct{ a answer }
+type Reader struct{ a attempt }
 
 // Read returns a reader for a call of a service.
 func (c *Caller) Read(service, call string, o Options) *Reader {
-	return &Reader{answer{caller: c, service: service, id: call, options: o}}
+	return &Reader{attempt{caller: c, service: service, id: call, options: o}}
 }
 
-// Take reads a frame that is the next one, whatever was before it. It returns a
-// frame, or an error, when the call is over.
+// Take reads msg as the next frame, with the number seq. It returns a frame or an error if the call
+// is over.
 func (r *Reader) Take(msg *nats.Msg, seq uint32) (*busv1.Frame, *fault.Error) {
 	r.a.seq = seq - 1
 	return r.a.take(context.Background(), arrival{msg: msg})

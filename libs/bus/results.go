@@ -8,15 +8,15 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// The results of an instance that are large have room in MiB, as calls have slots: a call
-// whose result will be large begins when there is room for it (ADR 0095). Nobody knows a
-// result before it is made, so the results that a tool had lately say what the next one
-// needs. A result that is larger than that counts at once, and others wait for it.
+// Large results of an instance share a budget in MiB, as calls share slots: a call with a large
+// result begins when the budget allows it (ADR 0095). The size of a result is unknown before it is
+// made, so it is predicted from the tool's recent results. If the result is larger than predicted,
+// the difference counts at once and other calls wait.
 
 const (
-	// resultRoom is how many MiB large results of calls of one depth take up at an instance,
-	// from before they are made until NATS has them.
-	resultRoom = 64
+	// resultBudget is how many MiB the large results of one depth may use at an instance, from
+	// before they are made until NATS has them.
+	resultBudget = 64
 	// maxSizes is how many tools, prompts and resources with large results an instance
 	// remembers.
 	maxSizes = 1024
@@ -28,7 +28,7 @@ type sizes struct {
 	mean map[sized]int // bytes
 }
 
-// sized is what has results of a size.
+// sized names a tool, prompt or resource.
 type sized struct{ method, name string }
 
 // weight is the MiB that a call is expected to need; 0 for one whose result is small or
