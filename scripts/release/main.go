@@ -50,7 +50,7 @@ type release struct {
 	completions []entry
 }
 
-// notesFile is the file with the release's section of the changelog; it is no download.
+// notesFile is the file with the release's section of the changelog. It is not a download.
 const notesFile = "notes.md"
 
 // options are the flags of the command.
@@ -108,7 +108,7 @@ func run(o options) (err error) {
 	}
 	var t *tree
 	if o.tag != "" {
-		if t, err = clone(o.tag); err != nil {
+		if t, err = clone(o.tag, o.publish); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, t.remove()) }()
@@ -171,7 +171,7 @@ func (r *release) identify() error {
 		return err
 	}
 	if !semver.MatchString(version) {
-		return fmt.Errorf("scripts/version says %q, which is no version", version)
+		return fmt.Errorf("scripts/version says %q, which is not a version", version)
 	}
 	flags, err := command("scripts/version", "-ldflags")
 	if err != nil {
@@ -297,7 +297,7 @@ func (r *release) writeJSON(name string, v any) error {
 	return r.write(name, append(b, '\n'))
 }
 
-// names are those of the files, in order.
+// names returns the names of the files, in order.
 func (r *release) names() []string {
 	names := make([]string, 0, len(r.files))
 	for name := range r.files {

@@ -42,7 +42,7 @@ func publisher(skip []string) error {
 // clone makes the tree of a release and enters it. If the tag exists, that is what is released.
 // Otherwise main gets the date of the release in CHANGELOG.md, and the tags get a commit of their
 // own in which the modules require each other at this version.
-func clone(tag string) (*tree, error) {
+func clone(tag string, publish bool) (*tree, error) {
 	version, ok := strings.CutPrefix(tag, "v")
 	if !ok || !semver.MatchString(version) {
 		return nil, fmt.Errorf("-tag %s: a tag is v and a version, such as v1.2.3", tag)
@@ -77,6 +77,10 @@ func clone(tag string) (*tree, error) {
 	}
 	if _, err = git("clone", "--quiet", ".", t.dir); err == nil {
 		err = os.Chdir(t.dir)
+	}
+	// After a failure the tags may be there, and not in this checkout.
+	if err == nil && publish && t.origin != "" {
+		err = do("git", "fetch", "--quiet", "--tags", t.origin)
 	}
 	if err == nil {
 		err = t.make(version)
@@ -146,7 +150,7 @@ func date(version string) error {
 	return replace("CHANGELOG.md", `(?m)^(## \[`+regexp.QuoteMeta(version)+`\]) - unreleased$`, "$1 - "+time.Now().UTC().Format(time.DateOnly))
 }
 
-// notes returns the section of a version in CHANGELOG.md. A pre-release has that of its release.
+// notes returns the section of a version in CHANGELOG.md. A pre-release has the section of its release.
 func notes(version string) (string, error) {
 	text, err := os.ReadFile("CHANGELOG.md")
 	if err != nil {

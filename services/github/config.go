@@ -3,11 +3,11 @@ package github
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
@@ -58,14 +58,10 @@ func (e Env) base() (*url.URL, error) {
 		return nil, errors.New("BUSBAR_GITHUB_URL is not a valid URL; set one such as https://api.github.com")
 	case u.User != nil:
 		return nil, errors.New("BUSBAR_GITHUB_URL contains a user or password; remove it and set BUSBAR_GITHUB_TOKEN")
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && listener.IsLoopbackHost(u.Hostname()):
 		return u, nil
 	}
 	return nil, errors.New("BUSBAR_GITHUB_URL is not https, so the token would be sent unencrypted; use https")
-}
-
-func loopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 var errToken = errors.New("the GitHub token contains characters that are not valid in a token; check BUSBAR_GITHUB_TOKEN")

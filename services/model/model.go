@@ -8,12 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/model/internal/anthropic"
@@ -57,15 +57,10 @@ func (e Env) base() (string, error) {
 		return "", errors.New("BUSBAR_MODEL_URL is not a valid URL; set one such as " + openAI)
 	case u.User != nil:
 		return "", errors.New("BUSBAR_MODEL_URL contains a user or password; remove it and set BUSBAR_MODEL_API_KEY")
-	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
+	case u.Scheme != "https" && !(u.Scheme == "http" && listener.IsLoopbackHost(u.Hostname())):
 		return "", errors.New("BUSBAR_MODEL_URL is not https, so the key would be sent unencrypted; use https, except on loopback")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // New makes the service "model".

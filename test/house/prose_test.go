@@ -93,6 +93,19 @@ var left = map[string]int{
 	"":                   2,
 	"docs":               1,
 	"docs/adr":           5,
+<<<<<<< HEAD
+	"docs/evidence":      48,
+	"docs/explanation":   18,
+	"docs/guides":        51,
+	"docs/reference":     59,
+	"docs/tutorial":      6,
+	"examples/weather":   5,
+	"libs/bus":           174,
+	"libs/bustest":       7,
+	"libs/database":      20,
+	"libs/fetch":         3,
+	"libs/join":          2,
+=======
 	"docs/evidence":      46,
 	"docs/explanation":   8,
 	"docs/guides":        14,
@@ -104,6 +117,7 @@ var left = map[string]int{
 	"libs/database":      9,
 	"libs/fault":         1,
 	"libs/fetch":         1,
+>>>>>>> main
 	"libs/leaktest":      2,
 	"libs/lifecycle":     6,
 	"libs/listener":      2,
@@ -118,9 +132,12 @@ var left = map[string]int{
 	"libs/yamljson":      2,
 	"scripts/modules":    2,
 	"scripts/notices":    2,
+<<<<<<< HEAD
+=======
 	"scripts/pictures":   1,
 	"scripts/reference":  1,
 	"scripts/release":    4,
+>>>>>>> main
 	"scripts/site":       4,
 	"services/audit":     31,
 	"services/batch":     1,

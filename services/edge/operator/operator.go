@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/libs/token"
 )
 
@@ -64,7 +64,7 @@ func Find(edge string, dirs ...string) (token.Token, error) {
 	if err != nil {
 		return "", ErrNoToken
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if !listener.IsLoopbackHost(u.Hostname()) {
 		return "", fmt.Errorf("%w is for an edge of another machine: %s", ErrNoToken, u.Host)
 	}
 	port := u.Port()

@@ -7,12 +7,13 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/busbar-mcp/busbar/libs/listener"
 )
 
 // Issuer is an authorization server whose tokens are accepted.
@@ -120,15 +121,10 @@ func checkURL(s string) error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.RawQuery != "":
 		return errors.New("it must be a URL such as https://id.example.com")
-	case u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()):
+	case u.Scheme == "https" || u.Scheme == "http" && listener.IsLoopbackHost(u.Hostname()):
 		return nil
 	}
 	return errors.New("it must be https; plain http is allowed only on this machine")
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // acceptHeader checks a token's header before any key is looked up.
