@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whatever becomes of the edges, and however much is asked of them, no minute has
-// more calls than its limit and a fiftieth.
+// Whatever happens to the edges, and however many calls are made, no window has more calls than
+// its limit and a fiftieth.
 func TestHeldAcrossEdges(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"200/s", "10/s", "3/s", "60/min", "10/min", "1/min", "30/h"} {
@@ -21,7 +21,7 @@ func TestHeldAcrossEdges(t *testing.T) {
 				}
 				w := newWorld(t, seed)
 				w.slow = []time.Duration{0, 20 * time.Millisecond, 3 * askTime}[seed%3]
-				// A quick rate takes as many turns in less time; a window has to fit.
+				// A fast rate takes as many turns in less time; a window has to fit.
 				length := max(2*time.Minute, min(10*time.Minute, 40_000*rate.Per/time.Duration(rate.Count)/10))
 				at := w.storm(key{OfPrincipal, "acme", "anna", Limits{Rate: rate}}, length)
 				window := max(time.Minute, rate.Per)
@@ -39,9 +39,9 @@ func TestHeldAcrossEdges(t *testing.T) {
 	}
 }
 
-// storm has four edges, more or less, that come and go while ten times the rate
-// is asked of them, of a quick one two and a half times; it returns when calls
-// were let. Never have they more than all of it between them.
+// storm runs about four edges that come and go while calls arrive at ten times the rate; at two
+// and a half times a fast one. It returns when calls were admitted. It fails if the shares ever
+// add up to more than the whole.
 func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 	for range 4 {
 		w.join(nil)
@@ -76,7 +76,7 @@ func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 	return at
 }
 
-// shares is what all edges have of a limit that may use it now.
+// shares is the sum of a limit's shares over the edges that may use theirs now.
 func (w *world) shares(k key) (all float64) {
 	for _, e := range w.edges {
 		if e.members.leased(w.time) {
@@ -87,7 +87,7 @@ func (w *world) shares(k key) (all float64) {
 	return all
 }
 
-// happen is what happens to edges; if it is kind, they only begin and end.
+// happen lets something happen to an edge; if kind is set, edges only join and leave.
 func (w *world) happen(kind bool) {
 	if len(w.edges) < 2 || len(w.edges) < 6 && w.rng.IntN(3) == 0 {
 		w.join(nil)
@@ -115,7 +115,7 @@ func (w *world) happen(kind bool) {
 	}
 }
 
-// Whoever comes to one edge only has the whole rate there all the same.
+// A caller of one edge alone gets the whole rate there all the same.
 func TestOneEdgeServesTheWholeRate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"200/s", "10/s", "1/s", "10/min"} {

@@ -16,7 +16,7 @@ type fixed Applied
 
 func (f fixed) Limits(gateway.View) Applied { return Applied(f) }
 
-// alone is one edge with its own time, which has all tokens.
+// alone is a single edge with its own clock, which holds all tokens.
 func alone(r Rules) *Limiter {
 	w := &world{}
 	e := &edge{world: w, id: "edge"}
@@ -82,7 +82,7 @@ func BenchmarkAcquire(b *testing.B) {
 	}
 }
 
-// Who has no limit costs no memory for each call.
+// A caller without a limit costs no memory for each call.
 func TestNoLimitNoAllocation(t *testing.T) {
 	l := alone(fixed{})
 	v := gateway.View{Call: &gateway.Call{}, Principal: gateway.Principal{Name: "anna", Tenant: "acme"}}
@@ -97,7 +97,7 @@ func TestNoLimitNoAllocation(t *testing.T) {
 	}
 }
 
-// More principals than there is room for do not stay in memory, and those that are idle leave.
+// Principals beyond the bound do not stay in memory, and idle ones are forgotten.
 func TestKeysAreBounded(t *testing.T) {
 	const part = 16 // of the keys that an edge has room for
 	l := alone(nil)

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// askTime is how long tokens may be on their way from one edge to another; what
-	// comes later is lost.
+	// askTime is how long tokens may travel from one edge to another; those that arrive later are
+	// lost.
 	//limit:share tokens of a rate on their way to another edge are valid
 	askTime = 100 * time.Millisecond
 	// asked is how many edges are asked in a row.
 	//limit:share edges that are asked for tokens in a row | the call is refused
 	asked = 4
-	// minPause and maxPause bound how long nobody is asked after all have refused,
-	// if they do not say longer; it doubles each time.
+	// minPause and maxPause bound the pause after all edges have refused, unless they name a
+	// longer one. It doubles each time.
 	//limit:share@minPause pause after a refusal, at least
 	//limit:share@maxPause pause after a refusal, at most
 	minPause, maxPause = 20 * time.Millisecond, time.Second
-	// silence is how long an edge is not asked that did not answer.
+	// silence is how long an edge that did not answer is not asked again.
 	silence = time.Second
 	// maxWaiters bounds the calls that wait for tokens of one key.
 	//limit:share calls of one key that wait for another edge's answer | `rate_limited`
@@ -29,13 +29,18 @@ const (
 
 // Peers asks other edges for tokens.
 type Peers interface {
-	// Borrow asks one edge. It waits until ctx ends; an edge that is not there is an
-	// error at once.
+	// Borrow asks one edge. It waits until ctx ends; an edge without a subscriber is an error at
+	// once.
 	Borrow(ctx context.Context, edge string, r *edgev1.TokenRequest) (*edgev1.Tokens, error)
 }
 
-// take takes a token of a key, here or elsewhere. wait is when to come back where
-// there is none.
+// take takes a token of a key: this edge's own, or one of another edge. wait is when to come back
+// if there is none. One call borrows for all: borrow asks the other holders of the key, one after
+// the other and four at most, and concurrent calls of the same key wait for its result. After a
+// round of refusals nobody is asked for a pause, so that a flood at one edge does not become a
+// flood on the bus. Tokens of a rate move for good, and are lost if they travel longer than
+// askTime. Slots are lent, and the borrower renews them every second (slots.go). Lend is the
+// other side.
 func take[T counted](ctx context.Context, l *Limiter, ks *keys[T], k key) (from T, ok bool, wait time.Duration) {
 	now, s := l.now(), l.members.holdings.Load()
 	one := ks.get(k, s, now)
@@ -47,8 +52,8 @@ func take[T counted](ctx context.Context, l *Limiter, ks *keys[T], k key) (from 
 	return one, ok, wait
 }
 
-// elsewhere gets a token from another edge, or waits with the calls that do so
-// already. The caller has the lock.
+// elsewhere gets a token from another edge, or waits with the calls that already wait for one.
+// The caller holds the lock.
 func (l *Limiter) elsewhere(ctx context.Context, one counted, now, wait time.Duration) (ok bool, _ time.Duration) {
 	base := one.base()
 	for range 2 {
@@ -68,8 +73,8 @@ func (l *Limiter) elsewhere(ctx context.Context, one counted, now, wait time.Dur
 	return false, base.wait(wait, now)
 }
 
-// wait is when to come back: when a token comes here, or at the other edge that has
-// one first; where none says when, soon.
+// wait is when to come back: when a token comes here, or at the other edge that has one first. If
+// neither time is known, it is maxPause.
 func (c *counter) wait(here, now time.Duration) time.Duration {
 	if wait := sooner(here, c.others.ready-now); wait > 0 {
 		return wait
@@ -77,8 +82,8 @@ func (c *counter) wait(here, now time.Duration) time.Duration {
 	return maxPause
 }
 
-// await waits for those who ask; false where too many wait. The caller has the
-// lock, and has it again.
+// await waits until the call that asks has its answer. It reports false if too many calls wait.
+// The caller holds the lock, and holds it again afterwards.
 func (c *counter) await(ctx context.Context) bool {
 	if c.others.waiters >= maxWaiters {
 		return false
@@ -95,7 +100,7 @@ func (c *counter) await(ctx context.Context) bool {
 	return true
 }
 
-// sooner is the shorter of two times, of those that are known.
+// sooner is the shorter of two durations, as far as they are known.
 func sooner(a, b time.Duration) time.Duration {
 	if a <= 0 || b > 0 && b < a {
 		return b
@@ -103,8 +108,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// borrow asks other edges for tokens, one after the other until one gives some.
-// The caller has the lock.
+// borrow asks other edges for tokens, one after the other until one gives some. The caller holds
+// the lock.
 func (l *Limiter) borrow(ctx context.Context, one counted) {
 	base := one.base()
 	edges := l.members.holdings.Load().view().others(l.members.self, base.hash, base.key.tokens())
@@ -146,7 +151,7 @@ func (l *Limiter) borrow(ctx context.Context, one counted) {
 	}
 }
 
-// ask asks one edge; nil where it does not answer.
+// ask asks one edge; nil means that it does not answer.
 func (l *Limiter) ask(ctx context.Context, edge string, r *edgev1.TokenRequest) *edgev1.Tokens {
 	if until, silent := l.silent.Load(edge); silent && l.now() < until.(time.Duration) {
 		return nil
@@ -159,7 +164,7 @@ func (l *Limiter) ask(ctx context.Context, edge string, r *edgev1.TokenRequest) 
 	return got
 }
 
-// Lend answers what another edge asks; nil is no answer.
+// Lend answers the request of another edge; nil means no answer.
 func (l *Limiter) Lend(r *edgev1.TokenRequest) *edgev1.Tokens {
 	k, ok := keyOf(r)
 	now, st := l.now(), l.members.holdings.Load()

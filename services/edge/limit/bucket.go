@@ -2,24 +2,24 @@ package limit
 
 import "time"
 
-// bucket has the tokens of one rate at this edge. Tokens come at the rate of the
-// edge's share, and are as many as its share of the burst.
+// bucket has the tokens of one rate at this edge. They accrue at the edge's share of the rate, up
+// to its share of the burst.
 type bucket struct {
 	counter
 	share  float64
 	tokens float64
-	at     time.Duration // tokens are those of then
+	at     time.Duration // when tokens was last computed
 
-	// loan are tokens of other edges for which there is no room: they go soon.
+	// loan are tokens of other edges for which there is no room; they are valid until loanUntil.
 	loan      float64
 	loanUntil time.Duration
 }
 
-// whole is a token, as well as adding fractions tells.
+// whole is one token, within the precision of adding fractions.
 const whole = 1 - 1e-9
 
-// newBucket is one of a key that was not used, as far as this edge knows: what
-// has come since the edge has its share is there.
+// newBucket is the bucket of a key that was not used before, as far as this edge knows: it has
+// the tokens that accrued since the edge got its share.
 func newBucket(k key) *bucket { return &bucket{counter: counter{key: k, hash: k.hash()}} }
 
 func (b *bucket) base() *counter { return &b.counter }
@@ -32,12 +32,12 @@ func (b *bucket) settle(s *holdings, now time.Duration) {
 	b.accrue(now)
 }
 
-// enter goes through the epochs since the bucket was used last.
+// enter goes through the periods since the bucket was last used.
 func (b *bucket) enter(s *holdings) {
 	b.others.pauseUntil = 0 // others have tokens now
 	first := s.latest + 1 - uint64(len(s.periods))
 	if b.period == 0 || b.period < first {
-		// Whatever there was at the beginning of what is remembered is gone.
+		// The tokens from before the oldest remembered period are gone.
 		b.tokens, b.share, b.at, b.period = 0, 0, s.periods[0].since, first-1
 	}
 	for ; b.period < s.latest; b.period++ {
@@ -56,8 +56,7 @@ func (b *bucket) accrue(now time.Duration) {
 	b.at = now
 }
 
-// room is how many tokens there may be at this edge, speed how many come in a
-// nanosecond.
+// capacity is how many tokens there may be at this edge, speed how many accrue in a nanosecond.
 func (b *bucket) capacity() float64 { return b.share * b.key.limit.Rate.burst() }
 func (b *bucket) speed() float64    { return b.share * b.key.limit.Rate.perNano() }
 
@@ -74,7 +73,7 @@ func (b *bucket) take(s *holdings, now time.Duration) (ok bool, wait time.Durati
 	return true, 0
 }
 
-// until is how long it is until the bucket has so many tokens; 0 for never.
+// until is how long it takes until the bucket has so many tokens; 0 means never.
 func (b *bucket) until(tokens float64) time.Duration {
 	if b.share == 0 {
 		return 0
@@ -89,9 +88,9 @@ func (b *bucket) putBack() {
 	b.tokens = min(b.capacity(), b.tokens+1)
 }
 
-// lend gives up to want whole tokens to another edge. It gives none while it has
-// less than a quarter of what it may have: edges that are all in want would
-// only move drops. wait is how long it takes until it gives some.
+// lend gives up to want whole tokens to another edge. It gives none while it has less than a
+// quarter of its capacity: edges that all lack tokens would only move fractions around. wait is
+// how long it takes until it gives some.
 func (b *bucket) lend(want float64) (given int, wait time.Duration) {
 	least := max(1, b.capacity()/4)
 	if b.tokens < least-1e-9 {
@@ -102,11 +101,11 @@ func (b *bucket) lend(want float64) (given int, wait time.Duration) {
 	return given, 0
 }
 
-// want is what there is room for, and at least what calls wait for.
+// want is how many tokens there is room for, and at least one for each waiting call.
 func (b *bucket) want(_ string, calls int) int { return max(calls, int(b.capacity()-b.tokens)) }
 
-// credit: what there is no room for is good for the calls that wait, and then lost.
-// What was on its way for too long is lost too.
+// credit takes in borrowed tokens. Those without room are valid for the waiting calls only, and
+// then lost. Tokens that travelled longer than askTime are lost, too.
 func (b *bucket) credit(_ string, given int, begin, now time.Duration) bool {
 	if given == 0 || now >= begin+askTime {
 		return false

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// rules are the same for every call.
+// rules are the same limits for every call.
 type rules limit.Applied
 
 func (r rules) Limits(gateway.View) limit.Applied { return limit.Applied(r) }
@@ -26,7 +26,7 @@ func (r rules) Limits(gateway.View) limit.Applied { return limit.Applied(r) }
 // atEdge is a Limiter on a bus.
 type atEdge struct {
 	*limit.Limiter
-	stop func() // without a word
+	stop func() // without leaving
 }
 
 func start(t testing.TB, url string, r limit.Rules) *atEdge {
@@ -53,9 +53,9 @@ func start(t testing.TB, url string, r limit.Rules) *atEdge {
 
 var anna = gateway.View{Call: &gateway.Call{}, Principal: gateway.Principal{Name: "anna", Tenant: "acme"}}
 
-// Over a real bus too, a rate holds while edges come and go and ten times as much
-// is asked of them. What happens to them happens after so many calls, so that a
-// busy machine, where they let less, only takes longer.
+// Over a real bus too, a rate holds while edges join and leave and ten times as many calls are
+// made. Events are tied to the number of calls. So a busy machine, which admits fewer, only takes
+// longer.
 func TestHeldOverABus(t *testing.T) {
 	t.Parallel()
 	const rate, calls, askers = 200, 900, 5
@@ -114,8 +114,8 @@ func TestHeldOverABus(t *testing.T) {
 	after(calls)
 	cancel()
 	work.Wait()
-	// Of a minute the burst is a sixtieth, here it is more; and who asks may note a
-	// call late.
+	// The burst is a sixtieth of the limit of a minute; here the allowance is larger. The client
+	// may also note a call late.
 	for _, window := range []time.Duration{time.Second, 3 * time.Second, time.Hour} {
 		n, first, length := 0, 0, min(window, let[len(let)-1])
 		for i, at := range let {

@@ -16,49 +16,49 @@ import (
 )
 
 const (
-	// failuresAtOnce and failuresEvery bound what one network may show that is no
-	// good: so many at once, then one in so long.
+	// failuresAtOnce and failuresEvery bound the invalid credentials that one network may show:
+	// so many at once, then one per interval.
 	//limit:share invalid credentials of a network at once | `rate_limited`
 	failuresAtOnce = 20
 	//limit:share one more invalid credential is allowed each | `rate_limited`
 	failuresEvery = time.Second
-	// trying bounds the credentials of one network that are being looked at while
-	// some of it have failed.
+	// trying bounds the credentials of one network that are checked at the same time while some
+	// of it have failed.
 	trying = 256
-	// maxNetworks bounds the networks of which failures are counted, and maxGood the
-	// good credentials that are remembered of each. Of more, some are forgotten.
+	// maxNetworks bounds the networks whose failures are counted, and maxGood the valid
+	// credentials that are remembered of each. Beyond these numbers, some are forgotten.
 	//limit:share.count networks with invalid credentials, remembered | others are forgotten
 	maxNetworks = 1 << 16
 	//limit:share valid credentials that are remembered for each of them | others are forgotten
 	maxGood = 256
 )
 
-// Failures bounds the bad credentials that one network (an IPv4 address, an IPv6
-// /64) may have looked at, before they cost anything. Credentials that were
-// good since its failures began are always looked at; others of the same network,
-// which nobody can tell from bad ones, wait with them while there are too many.
-// Who shows nothing is not counted, nor is this machine itself.
+// Failures bounds the invalid credentials that one network (an IPv4 address, an IPv6 /64) may
+// have checked, before they cost anything. Credentials that were valid since the failures of the
+// network began are always checked. Other credentials of the same network cannot be told from
+// invalid ones, so they wait while there are too many failures. Requests without credentials are
+// not counted, and neither is this machine itself.
 type Failures struct {
 	next gateway.Authenticator
 	now  func() time.Time
-	// headers are those that credentials are in.
+	// headers that carry credentials
 	headers  []string
-	capacity int // for networks
+	capacity int // of networks
 
 	mu       sync.Mutex
 	networks map[string]*failing
 }
 
-// failing is a network of which credentials have failed.
+// failing is a network whose credentials have failed.
 type failing struct {
-	// paid is when the last of its failures is made up for.
+	// paid is when the last of its failures no longer counts.
 	paid   time.Time
 	trying int
 	good   map[[sha256.Size]byte]struct{}
 }
 
-// NewFailures puts a bound before an Authenticator, which may know of headers of its
-// own that show who calls, besides Authorization.
+// NewFailures puts the bound before an Authenticator. If that has a method Headers, credentials
+// are also looked for in the headers that it names, besides Authorization.
 func NewFailures(next gateway.Authenticator) *Failures {
 	f := &Failures{next: next, now: time.Now, headers: []string{"Authorization"}, capacity: maxNetworks, networks: map[string]*failing{}}
 	if own, ok := next.(interface{ Headers() []string }); ok {
@@ -67,7 +67,7 @@ func NewFailures(next gateway.Authenticator) *Failures {
 	return f
 }
 
-// OnEnded implements gateway.Ender, as far as what is bounded does.
+// OnEnded implements gateway.Ender, if the bounded Authenticator does.
 func (f *Failures) OnEnded(told func(credential string)) (stop func()) {
 	if e, ok := f.next.(gateway.Ender); ok {
 		return e.OnEnded(told)
@@ -75,8 +75,8 @@ func (f *Failures) OnEnded(told func(credential string)) (stop func()) {
 	return func() {}
 }
 
-// Authenticate implements gateway.Authenticator. The error has reason RateLimited
-// where credentials were not looked at.
+// Authenticate implements gateway.Authenticator. The error has reason RateLimited if the
+// credentials were not checked.
 func (f *Failures) Authenticate(ctx context.Context, c gateway.Credentials) (gateway.Principal, error) {
 	network := networkOf(cmp.Or(c.Client, c.Address))
 	if network == "" {
@@ -93,8 +93,7 @@ func (f *Failures) Authenticate(ctx context.Context, c gateway.Credentials) (gat
 	return p, err
 }
 
-// begin lets credentials be looked at; n is their network if some of it have
-// failed.
+// begin lets credentials be checked. n is their network if some of its credentials have failed.
 func (f *Failures) begin(network string, c gateway.Credentials) (n *failing, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +114,7 @@ func (f *Failures) begin(network string, c gateway.Credentials) (n *failing, err
 	return n, nil
 }
 
-// end notes what became of credentials.
+// end notes the result of the check.
 func (f *Failures) end(network string, n *failing, c gateway.Credentials, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +131,7 @@ func (f *Failures) end(network string, n *failing, c gateway.Credentials, err er
 			n.paid = now
 		}
 		n.paid = n.paid.Add(failuresEvery)
-		delete(n.good, f.digest(c)) // no longer good
+		delete(n.good, f.digest(c)) // no longer valid
 	case err == nil:
 		for one := range n.good {
 			if len(n.good) < maxGood {
@@ -144,8 +143,8 @@ func (f *Failures) end(network string, n *failing, c gateway.Credentials, err er
 	}
 }
 
-// add begins to count the failures of a network. Of too many, one of some goes
-// that has the fewest; and those that are made up for.
+// add begins to count the failures of a network. At the bound, it removes the networks whose
+// failures no longer count and, of a few others, the one with the fewest failures.
 func (f *Failures) add(network string, now time.Time) *failing {
 	looked, least := 0, ""
 	for name, n := range f.networks {
@@ -174,8 +173,8 @@ func (f *Failures) shown(c gateway.Credentials) bool {
 	return slices.ContainsFunc(f.headers, func(name string) bool { return len(c.Header[name]) > 0 })
 }
 
-// digest tells credentials from others. A proof of possession is another one with
-// each request, so it is left out.
+// digest tells credentials apart. A proof of possession differs with each request, so it is left
+// out.
 func (f *Failures) digest(c gateway.Credentials) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	put := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
@@ -190,8 +189,8 @@ func (f *Failures) digest(c gateway.Credentials) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// networkOf is what one client has of addresses; empty for this machine: there it is
-// stdio, or a proxy, behind which all clients have one address.
+// networkOf is the network of an address that one client has. It is empty for this machine: such
+// a client uses stdio, or a proxy behind which all clients have one address.
 func networkOf(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// gate knows good tokens, and counts what it looks at.
+// gate knows valid tokens, and counts the checks.
 type gate struct{ looked int }
 
 func (g *gate) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -21,8 +21,8 @@ func (g *gate) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	return gateway.Principal{}, fault.New(fault.Unauthenticated, "no")
 }
 
-// Bad credentials cost nothing once a network has shown too many, and good ones
-// of the same network are let in all the same.
+// Invalid credentials cost nothing once a network has shown too many, and valid ones of the same
+// network are still admitted.
 func TestM14BadCredentialsAreLimitedFirst(t *testing.T) {
 	t.Parallel()
 	inner, now := &gate{}, time.Unix(1e9, 0)
@@ -79,8 +79,7 @@ func TestM14BadCredentialsAreLimitedFirst(t *testing.T) {
 	}
 }
 
-// However many networks show bad credentials, and good ones, what is remembered is
-// bounded.
+// However many networks show invalid credentials, and valid ones, memory is bounded.
 func TestFailuresAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)

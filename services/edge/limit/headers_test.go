@@ -15,8 +15,8 @@ type own struct{ gate }
 
 func (*own) Headers() []string { return []string{"X-Custom-Auth"} }
 
-// What says nothing of who calls is no credential, however its name sounds, and a
-// client behind a proxy is counted where it is.
+// A header that does not identify the caller is not a credential, however its name sounds. A
+// client behind a proxy is counted by its own address.
 func TestFailuresCountCredentialsAlone(t *testing.T) {
 	t.Parallel()
 	inner := &own{}
@@ -49,7 +49,7 @@ func TestFailuresCountCredentialsAlone(t *testing.T) {
 	}
 }
 
-// Who was good stays so, whatever else a request has.
+// Credentials that were valid stay known, whatever other headers a request has.
 func TestGoodCredentialsStayKnown(t *testing.T) {
 	t.Parallel()
 	f := NewFailures(&gate{})

@@ -8,10 +8,10 @@ import (
 	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 )
 
-// Scope says what a limit is of.
+// Scope says what a limit applies to.
 type Scope uint8
 
-// The scopes. A call is counted for all that apply.
+// The scopes. A call counts for every scope that applies.
 const (
 	OfPrincipal Scope = iota + 1
 	OfTenant
@@ -21,9 +21,9 @@ const (
 // String is the scope in a word.
 func (s Scope) String() string { return [...]string{"", "principal", "tenant", "tool"}[s] }
 
-// key names what is counted: one limit, which is a rate or a number of calls at
-// once, of one party or rule. The limit is part of it: where it is changed, counting
-// begins again, and edges that have the old one still do not confuse the two.
+// key names one counter: one limit, which is a rate or a number of concurrent calls, of one party
+// or rule. The limit is part of the key. When it changes, counting begins again, and edges that
+// still have the old limit do not confuse the two.
 type key struct {
 	scope        Scope
 	tenant, name string
@@ -37,7 +37,7 @@ func (k key) valid() bool {
 	return k.scope >= OfPrincipal && k.scope <= OfTool && (rate && n == 0 || r == (Rate{}) && n > 0 && n <= maxCount)
 }
 
-// words name the key to whom a call of it is refused.
+// words name the key for the caller that is refused.
 func (k key) words() string {
 	switch k.scope {
 	case OfPrincipal:
@@ -80,13 +80,13 @@ func keyOf(r *edgev1.TokenRequest) (key, bool) {
 	return k, k.valid()
 }
 
-// counter is what all that is counted has: a key, and the edge's share of it.
+// counter is what buckets and slots have in common: a key, and the edge's share of it.
 type counter struct {
 	key  key
 	hash uint64
 
 	mu sync.Mutex
-	// epoch is the one that the share is of.
+	// period is the period of the share.
 	period uint64
 	others others
 	// gone says that the key has another counter by now, or none.
@@ -95,29 +95,28 @@ type counter struct {
 
 // others is what a counter knows of other edges.
 type others struct {
-	// asking is closed when the edges that are being asked have answered; nil while
-	// none is.
+	// asking is closed when the edges that are being asked have answered; nil while none is
+	// asked.
 	asking chan struct{}
-	// waiters are the calls that wait for that.
+	// waiters are the calls that wait for asking.
 	waiters int
-	// pauseUntil is when to ask again, and pause how long that is.
+	// pauseUntil is when to ask again, and pause how long the pause is.
 	pauseUntil, pause time.Duration
-	// ready is when one of them will have tokens; 0 is unknown.
+	// ready is when one of them will have tokens; 0 means unknown.
 	ready time.Duration
-	// turn is which of the others is asked first.
+	// turn is the index of the edge that is asked first.
 	turn int
 }
 
-// counted is a bucket or places. Callers of its methods have its lock.
+// counted is a bucket or slots. Callers of its methods hold its lock.
 type counted interface {
 	base() *counter
-	// take takes a token, or says how long it is until one comes by itself; 0 for
-	// never.
+	// take takes a token, or says how long it takes until one comes by itself; 0 means never.
 	take(s *holdings, now time.Duration) (ok bool, wait time.Duration)
-	// want is what is asked of an edge, for so many calls that wait.
+	// want is how much to ask an edge for, if so many calls wait.
 	want(edge string, calls int) int
-	// credit takes in what an edge has given since begin, if it is anything.
+	// credit takes in what an edge has given since begin, and reports whether it gave anything.
 	credit(edge string, given int, begin, now time.Duration) bool
-	// unused is which part of its tokens it has; less than none where it is in use.
+	// unused is the unused part of its tokens, from 0 to 1; negative while it is in use.
 	unused(s *holdings, now time.Duration) float64
 }

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// shards are the parts of what is counted that have a lock each.
+	// shards is the number of parts with a lock each.
 	shards = 64
-	// maxKeys bounds the rates that one edge counts for. Of more, one of those goes
-	// that are used the least.
+	// maxKeys bounds the rates that one edge counts. Beyond it, the counter that is used least
+	// among a few is forgotten.
 	//limit:share.count keys of rates that an edge remembers (about 90 MiB) | idle ones are forgotten
 	maxKeys = 1 << 18
-	// looked is how many keys are looked at when one more comes: those that are as
-	// good as never used go.
+	// looked is how many keys are examined when a new one is added; those that are as good as
+	// unused are forgotten.
 	looked = 4
 )
 
-// keys are the counters of an edge. What is in use stays.
+// keys are the counters of an edge. A counter in use is not forgotten.
 type keys[T counted] struct {
 	make     func(key) T
-	capacity int // in a shard
+	capacity int // of a shard
 	seed     maphash.Seed
 	shards   [shards]shard[T]
 }
@@ -29,7 +29,7 @@ type keys[T counted] struct {
 type shard[T counted] struct {
 	mu   sync.Mutex
 	keys map[key]T
-	_    [48]byte // a cache line each
+	_    [48]byte // padding to a cache line each
 }
 
 func newKeys[T counted](make_ func(key) T) *keys[T] {
@@ -40,7 +40,7 @@ func newKeys[T counted](make_ func(key) T) *keys[T] {
 	return ks
 }
 
-// get returns the counter of a key with its lock.
+// get returns the counter of a key with its lock held.
 func (ks *keys[T]) get(k key, st *holdings, now time.Duration) T {
 	s := &ks.shards[maphash.Comparable(ks.seed, k)%shards]
 	for {
@@ -83,8 +83,7 @@ func (s *shard[T]) tidy(capacity int, st *holdings, now time.Duration) {
 	}
 }
 
-// drop forgets a key of which at least that part is not used, and returns which
-// part that is.
+// drop forgets a key if at least that part of it is unused, and returns the unused part.
 func (s *shard[T]) drop(k key, one T, st *holdings, now time.Duration, least float64) float64 {
 	base := one.base()
 	base.mu.Lock()

@@ -9,24 +9,24 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Left is what is left of one limit, over all edges.
+// Left is what remains of one limit, over all edges.
 type Left struct {
-	// Of is what the limit is of: principal, tenant or tool.
+	// Of is what the limit applies to: principal, tenant or tool.
 	Of string `json:"of"`
-	// Limit is the limit: a rate, or a number of calls at once.
+	// Limit is the limit: a rate, or a number of concurrent calls.
 	Limit string `json:"limit"`
-	// Used and Left are calls: of those that may come at once, or be in flight.
+	// Used and Left count calls: of the burst, or in flight.
 	Used int `json:"used"`
 	Left int `json:"left"`
-	// Reset is how long until all is left, if no more is used; 0 for calls at once.
+	// Reset is how long it takes until nothing counts as used, if no more calls are made; 0 for
+	// concurrent calls.
 	Reset time.Duration `json:"-"`
 	// ResetMS is Reset in milliseconds.
 	ResetMS int64 `json:"resetMs,omitzero"`
 }
 
-// Left returns what is left of the limits of a principal and of its tenant. It asks
-// the other edges, 0.1 s each at most; what one that does not answer has counts as
-// used.
+// Left returns what remains of the limits of a principal and of its tenant. It asks the other
+// edges, 0.1 s each at most. The tokens of an edge that does not answer count as used.
 func (l *Limiter) Left(ctx context.Context, p gateway.Principal) []Left {
 	a := l.rules.Limits(gateway.View{Call: &gateway.Call{}, Principal: p})
 	all := []Left{}
@@ -49,7 +49,7 @@ func (l *Limiter) Left(ctx context.Context, p gateway.Principal) []Left {
 	return all
 }
 
-// look adds up what all edges have of a key.
+// look adds up the tokens of a key at all edges.
 func (l *Limiter) look(ctx context.Context, k key) (sum float64) {
 	r := k.request(l.members.self, 0)
 	r.Look = true

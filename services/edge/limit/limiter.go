@@ -13,26 +13,25 @@ import (
 // Applied are the limits of one call.
 type Applied struct {
 	Principal, Tenant, Tool Limits
-	// Rule names the rule that Tool is of: calls of all tools that it holds for are
-	// counted together, whoever makes them.
+	// Rule names the rule that sets Tool. Calls of all tools that the rule covers are counted
+	// together, whoever makes them.
 	Rule string
 }
 
-// Rules say which limits hold. Their word costs a lock and an allocation less if
-// it is a value that was made before.
+// Rules say which limits apply. Returning a shared value saves a lock and an allocation.
 type Rules interface {
-	// Limits returns those of a call. Where the call has no target, it asks for those
-	// of its principal and tenant. It is called for each call, and must not block.
+	// Limits returns the limits of a call. A call without a target asks for the limits of its
+	// principal and tenant. Limits is called for each call, and must not block.
 	Limits(v gateway.View) Applied
 }
 
-// Config says what a Limiter works with.
+// Config has the dependencies of a Limiter.
 type Config struct {
 	Rules Rules
 	// Next admits calls that are within their limits.
 	Next gateway.Limiter
-	// Edge is this edge's name on the bus, and Store and Peers are how it shares the
-	// limits with others.
+	// Edge is this edge's name on the bus. Store and Peers are the means by which it shares the
+	// limits with other edges.
 	Edge  string
 	Store Store
 	Peers Peers
@@ -43,7 +42,7 @@ type Config struct {
 	now func() time.Duration // for tests
 }
 
-// Limiter is a gateway.Limiter that holds the limits of all edges together.
+// Limiter is a gateway.Limiter that enforces limits over all edges together.
 type Limiter struct {
 	rules   Rules
 	next    gateway.Limiter
@@ -56,14 +55,14 @@ type Limiter struct {
 	silent  sync.Map // edges that did not answer: until when they are not asked
 
 	mu    sync.Mutex
-	debts map[*slots]struct{} // with places of other edges
+	debts map[*slots]struct{} // with slots of other edges
 
 	end  context.CancelFunc
 	done sync.WaitGroup
 }
 
-// New makes a Limiter and joins the edges that share the limits. Close it before
-// the bus is left.
+// New makes a Limiter and joins the edges that share the limits. Close it before the connection
+// to the bus.
 func New(ctx context.Context, cfg Config) *Limiter {
 	l := newLimiter(cfg)
 	l.tick(ctx)
@@ -99,7 +98,7 @@ func every(ctx context.Context, f func(context.Context)) {
 	}
 }
 
-// Close gives this edge's part of the limits to the others.
+// Close gives this edge's share of the limits to the others.
 func (l *Limiter) Close() {
 	l.end()
 	l.done.Wait()
@@ -118,8 +117,8 @@ func (l *Limiter) tick(ctx context.Context) {
 	}
 }
 
-// Acquire implements gateway.Limiter. It waits only for other edges that are
-// asked for tokens, 0.1 s for each limit at most.
+// Acquire implements gateway.Limiter. It waits only for other edges that are asked for tokens, at
+// most 0.1 s for each limit.
 func (l *Limiter) Acquire(ctx context.Context, v gateway.View) (release func(), err error) {
 	release, err = l.next.Acquire(ctx, v)
 	if err != nil {
@@ -140,7 +139,7 @@ func (l *Limiter) Acquire(ctx context.Context, v gateway.View) (release func(), 
 	return held.and(release), nil
 }
 
-// taken is what a call has of each limit: nil for none.
+// taken is what a call has taken of each limit; nil means nothing.
 type taken struct {
 	slots   [3]*slots
 	buckets [3]*bucket
@@ -154,7 +153,7 @@ func (t *taken) release() {
 	}
 }
 
-// and releases what a call has before the rest.
+// and releases what a call has taken before the rest.
 func (t *taken) and(rest func()) func() { return func() { t.release(); rest() } }
 
 // undo gives everything back.
@@ -167,8 +166,8 @@ func (t *taken) undo() {
 	}
 }
 
-// admit takes a token of each limit, or of none. held is what has to be released
-// when the call has ended; nil for nothing.
+// admit takes one token of every limit, or none at all. held has to be released when the call has
+// ended; nil means nothing to release.
 func (l *Limiter) admit(ctx context.Context, p gateway.Principal, a Applied) (held *taken, err error) {
 	if !l.members.leased(l.now()) {
 		e := fault.New(fault.Unavailable, "this edge does not reach the others with which it shares the limits; try again shortly, or at another one")
@@ -209,7 +208,7 @@ func (l *Limiter) admit(ctx context.Context, p gateway.Principal, a Applied) (he
 	return &taken{slots: t.slots}, nil
 }
 
-// parties are who and what a call is counted for.
+// parties are the principal, tenant and rule that a call counts for.
 func (a *Applied) parties(p gateway.Principal) [3]struct {
 	key
 	Limits
@@ -224,7 +223,7 @@ func (a *Applied) parties(p gateway.Principal) [3]struct {
 	}
 }
 
-// tooMany says which limit is reached, and of nobody else anything.
+// tooMany says which limit is reached, and nothing about anybody else.
 func tooMany(k key, wait time.Duration) error {
 	e := fault.New(fault.RateLimited, "the limit of %s is reached: %s", k.words(), k.limit)
 	e.RetryAfter = max(time.Millisecond, wait)

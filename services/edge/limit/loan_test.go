@@ -11,18 +11,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// These are rules that storms over all edges meet too rarely to notice them broken:
-// six were broken by hand before there were tests for them, and none failed.
+// These are rules that the storms over all edges break too rarely to notice. Before these tests
+// existed, six of the rules were broken by hand, and no test failed.
 
-// among is what an edge has among some, all of whom it has known since the beginning.
+// among are the holdings of an edge among others, all of which it has known since the beginning.
 func among(self string, ids ...string) *holdings {
 	return &holdings{self: self, latest: 1, periods: []period{{views: []view{newView(1, ids)}}}}
 }
 
 var perSecond = key{OfPrincipal, "acme", "anna", Limits{Rate: Rate{Count: 10, Per: time.Second}}}
 
-// Tokens that were on their way for longer than a request may take count twice
-// elsewhere: they are lost.
+// Tokens that travelled longer than a request may take could count twice elsewhere, so they are
+// lost.
 func TestLateTokensAreLost(t *testing.T) {
 	t.Parallel()
 	for took, want := range map[time.Duration]bool{askTime - 1: true, askTime: false, time.Minute: false} {
@@ -34,7 +34,7 @@ func TestLateTokensAreLost(t *testing.T) {
 	}
 }
 
-// Tokens for which there is no room are good for a moment, and not kept.
+// Tokens for which there is no room are valid for a moment, and not kept.
 func TestTokensWithoutRoomAreNotKept(t *testing.T) {
 	t.Parallel()
 	s := among("a", "a", "b")
@@ -57,7 +57,7 @@ func TestTokensWithoutRoomAreNotKept(t *testing.T) {
 	}
 }
 
-// Places of an edge that has left are those of who has its share now.
+// Slots of an edge that has left belong to the edges that have its share now.
 func TestPlacesOfAnEdgeThatLeft(t *testing.T) {
 	t.Parallel()
 	k := key{OfPrincipal, "acme", "anna", Limits{Concurrent: 9}}
@@ -107,7 +107,7 @@ func recording(bus *recorder, now *time.Duration) *Limiter {
 	})
 }
 
-// An edge lends no place beyond its lease: others may have it then.
+// An edge lends no slot beyond its lease: other edges may have it then.
 func TestPlacesAreNotLentBeyondALease(t *testing.T) {
 	t.Parallel()
 	now := time.Duration(0)
@@ -123,7 +123,7 @@ func TestPlacesAreNotLentBeyondALease(t *testing.T) {
 	if got := l.Lend(want); got != nil {
 		t.Errorf("lent %v, which is good for %v, with %v left of the lease", got, loanUsed, lease-now)
 	}
-	// And who has them begins nothing with them after that time.
+	// And the borrower begins no calls with them after that time.
 	p := newSlots(k)
 	s := among("b", "a", "b")
 	own := p.free(s, 0)
@@ -135,7 +135,7 @@ func TestPlacesAreNotLentBeyondALease(t *testing.T) {
 	}
 }
 
-// Of many edges that have nothing each is asked in turn, a few at a time.
+// Of many edges without tokens each is asked in turn, a few at a time.
 func TestAllEdgesAreAskedInTurn(t *testing.T) {
 	t.Parallel()
 	now, bus := time.Duration(0), &recorder{}
@@ -158,8 +158,8 @@ func TestAllEdgesAreAskedInTurn(t *testing.T) {
 	}
 }
 
-// A record from a server that lags is not obeyed: what this edge has would be taken from
-// it, or, worse, given back.
+// A record from a server that lags is not obeyed: it would take this edge's share away or, worse,
+// give it back.
 func TestOldRecordIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	now, bus := time.Duration(0), &recorder{}

@@ -12,56 +12,63 @@ import (
 )
 
 const (
-	// beatEvery is how often an edge says that it is there.
+	// beatEvery is how often an edge writes its heartbeat into the record.
 	//limit:share an edge says that it shares the limits
 	beatEvery = time.Second
-	// lease is how long an edge has its share after it last said so, by its own
-	// clock: longer than JetStream takes to choose a new leader.
+	// lease is how long an edge keeps its share after its last heartbeat, by its own clock. It is
+	// longer than JetStream takes to elect a new leader.
 	//limit:share it keeps its share without that
 	lease = 10 * time.Second
-	// gone is how long the others must not have heard of it before they take its
-	// share, by theirs.
+	// gone is how long the other edges wait without a heartbeat, by their own clocks, before they
+	// take the share of the silent edge.
 	//limit:share it loses its share to the others
 	gone = 11 * time.Second
-	// tries is how often a record is written that others write meanwhile.
+	// tries is how often a record is written again because other edges wrote in between.
 	tries = 8
 )
 
-// Store has the record of the edges that share the limits: one key of a bucket.
+// Store keeps the record of the edges that share the limits: one key of a bucket.
 type Store interface {
-	// Look returns a value and its revision; 0 for none. What it returns may be
-	// old.
+	// Look returns a value and its revision, or revision 0 if there is no value. The value may be
+	// stale.
 	Look(ctx context.Context, key string) (value []byte, revision uint64, err error)
-	// Replace writes a value in place of that revision, and returns the new one; 0
-	// where the revision is another by now.
+	// Replace writes a value in place of that revision and returns the new revision. It returns 0
+	// if the key has another revision by now.
 	Replace(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 }
 
-// recordKey is where the record is.
+// recordKey is the key of the record.
 const recordKey = "edges"
 
-// record is what the edges agree on. Each writes it every second, and whoever
-// writes has read what it replaces: so nobody has its share who does not know of
-// every change that is older than its lease.
+// record is what the edges agree on. Every edge replaces it once a second, and only in place of
+// the revision that it has read. So an edge with a valid lease knows every change that is older
+// than its lease.
 type record struct {
 	View    uint64           `json:"view"`
 	Members map[string]entry `json:"members"`
-	// Left is when the last edge went, in milliseconds of Unix time.
+	// Left is when the last edge left, in milliseconds of Unix time.
 	Left int64 `json:"left,omitzero"`
 }
 
 type entry struct {
-	// Beat counts what the edge has written.
+	// Beat counts the writes of the edge.
 	Beat uint64 `json:"beat"`
 	// Seen is the latest view that the edge obeys.
 	Seen uint64 `json:"seen"`
 }
 
-// crew are the edges that share the limits, as one of them knows them. Its parts
-// of the limits grow only once everybody else is known to have less.
+// membership is one edge's knowledge of the edges that share the limits. The rule that keeps
+// every limit: the share of an edge grows only after all other edges are known to have reduced
+// theirs. Edges that join and leave make a new view, with the next number, in the record (see
+// Store). Several views can be in force at once: an older one stays until every other member has
+// written that it obeys the next one. In that time an edge uses the smallest share that it has in
+// any of them. An edge may use its share only within its lease, and the others remove it from the
+// record only when that lease is certainly over. Start with tick, which runs every second, then
+// read, which decides which views are in force.
 type membership struct {
 	self string
-	// guest has no part of its own, so that others need not give up theirs.
+	// guest is set for an edge without a share of its own; the others need not give up any of
+	// theirs.
 	guest bool
 	store Store
 	now   func() time.Duration
@@ -70,22 +77,21 @@ type membership struct {
 	// until is when the lease ends.
 	until atomic.Int64
 
-	// The rest belongs to who calls tick.
+	// Only the goroutine that calls tick uses the rest.
 
-	views []view // those that somebody may still go by, the oldest first
-	// from is when the first of views may end, if it is the one without members.
+	views []view // views that some edge may still use, the oldest first
+	// from is when the first of views may end, if it is the view without members.
 	from  time.Duration
 	beats map[string]heard
-	was   bool // a member
-	// revision is the latest of the record.
+	was   bool // whether this edge was a member
+	// revision is the latest known revision of the record.
 	revision uint64
-	// rested is how long nobody had anything when this edge came; 0 where somebody
-	// did.
+	// rested is how long no edge had a share before this edge joined; 0 if some edge had one.
 	rested time.Duration
 	wall   func() time.Time
 }
 
-// heard is the last news of an edge.
+// heard is the last heartbeat of an edge, and when it was read.
 type heard struct {
 	beat uint64
 	at   time.Duration
@@ -97,14 +103,14 @@ func newMembership(self string, guest bool, store Store, now func() time.Duratio
 	return c
 }
 
-// leased reports whether the edge may use what it has.
+// leased reports whether the edge may use its share.
 func (c *membership) leased(now time.Duration) bool { return c.guest || int64(now) < c.until.Load() }
 
-// errBusy means that others wrote each time in between, or that what is read is
-// old.
+// errBusy means that other edges wrote in between each time, or that the record that was read is
+// stale.
 var errBusy = errors.New("which edges share the limits is not known for sure")
 
-// tick reads the record, obeys it, and renews the lease.
+// tick reads the record, obeys it and renews the lease.
 func (c *membership) tick(ctx context.Context) error {
 	for range tries {
 		begin := c.now()
@@ -113,7 +119,7 @@ func (c *membership) tick(ctx context.Context) error {
 			return err
 		}
 		if revision < c.revision && c.leased(c.now()) {
-			continue // from a server that lags; or the record is lost, then the lease ends
+			continue // from a server that lags; or the record is lost, and then the lease ends
 		}
 		was := record{}
 		if len(value) > 0 {
@@ -142,12 +148,13 @@ func (c *membership) tick(ctx context.Context) error {
 		if !changed {
 			return nil
 		}
-		// The others wait for this edge's word that it knows the new view.
+		// The others wait until this edge has written that it knows the new view.
 	}
 	return errBusy
 }
 
-// read obeys a record.
+// read takes over the views of a record: it adds a new view, and drops the older ones that no
+// edge uses any more.
 func (c *membership) read(r record, now time.Duration) {
 	changed := false
 	if _, member := r.Members[c.self]; !member && !c.guest {
@@ -175,7 +182,7 @@ func (c *membership) read(r record, now time.Duration) {
 	}
 	switch s := c.holdings.Load(); {
 	case changed && c.rested > 0 && c.views[0].number > 0:
-		// What would have come meanwhile is there.
+		// Tokens count as if they had accrued while no edge had a share.
 		c.holdings.Store(&holdings{c.self, s.latest + 1, []period{{now - c.rested, slices.Clone(c.views)}}})
 		c.rested = 0
 	case changed:
@@ -183,14 +190,15 @@ func (c *membership) read(r record, now time.Duration) {
 	}
 }
 
-// outside notes that the others do not count with this edge: not yet, or no
-// longer. It has nothing then until all know that it is there.
+// outside notes that the record does not have this edge: not yet, or no longer. The edge then has
+// no share until all others know that it has joined.
 func (c *membership) outside(r record, now time.Duration) (changed bool) {
 	changed = len(c.views) > 1 || len(c.views[0].members) > 0
 	c.views, c.rested = []view{{}}, 0
 	switch {
 	case c.was:
-		// Removed, or the record is lost: then others may have what it said.
+		// It was removed, or the record is lost. Other edges may still use the share that they
+		// had by the lost record.
 		c.from = now + gone
 	case r.View == 0 && now >= c.from:
 		c.rested = ever
@@ -204,8 +212,8 @@ func (c *membership) outside(r record, now time.Duration) (changed bool) {
 // ever is longer than any limit takes to recover.
 const ever = 30 * 24 * time.Hour
 
-// obeyed reports whether all others know a view. Who is no member any more has
-// no lease.
+// obeyed reports whether all other members know a view. An edge that is not a member any more has
+// no lease, so it does not count.
 func (c *membership) obeyed(r record, number uint64) bool {
 	for id, e := range r.Members {
 		if id != c.self && e.Seen < number {
@@ -215,7 +223,7 @@ func (c *membership) obeyed(r record, number uint64) bool {
 	return true
 }
 
-// next is the record with this edge's word, and without those that are gone.
+// next is the record with this edge's heartbeat, and without the edges that are gone.
 func (c *membership) next(r record, now time.Duration) (_ record, changed bool) {
 	members := make(map[string]entry, len(r.Members)+1)
 	for id, e := range r.Members {
@@ -233,7 +241,7 @@ func (c *membership) next(r record, now time.Duration) (_ record, changed bool) 
 	return record{View: r.View, Members: members}, changed
 }
 
-// leave gives the edge's part to the others.
+// leave gives the edge's share to the others.
 func (c *membership) leave(ctx context.Context) error {
 	c.until.Store(0)
 	for range tries {

@@ -8,7 +8,8 @@ import (
 	"github.com/throttled/throttled/v2"
 )
 
-// One edge by itself lets what the cell rate algorithm of another hand lets.
+// A single edge admits the same calls as an independent implementation of the cell rate
+// algorithm.
 func TestOneEdgeAgainstAnotherGCRA(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"200/s", "10/s", "1/s", "10/min", "1000/h", "5/h"} {
@@ -57,8 +58,8 @@ func TestOneEdgeAgainstAnotherGCRA(t *testing.T) {
 				if mine == limited {
 					differ++
 				}
-				// Both count in their own units: they may differ by when a token is there, by
-				// a nanosecond each.
+				// Both count in their own units. They may differ in when a token is there, by a
+				// nanosecond each.
 				if ours-other > 1 || other-ours > 1 {
 					t.Fatalf("%d calls are let, of another limiter %d", ours, other)
 				}

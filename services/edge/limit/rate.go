@@ -1,6 +1,9 @@
-// Package limit bounds how often and how many at once principals, tenants and
-// tools are called, over all edges of a bus together (ADR 0032). An edge has a
-// share of each limit; where its own is used up it asks another edge for tokens.
+// Package limit bounds how often, and how many at a time, principals, tenants and tools are
+// called, over all edges of a bus together (ADR 0032). Each edge holds a share of every limit and
+// decides alone while that lasts; when it is used up, the edge borrows tokens from another one. A
+// limit holds because shares never add up to more than the whole, whichever edges join, leave or
+// fail. Start with Limiter.Acquire; then read members.go (which edges share), share.go (how much
+// each has) and borrow.go (how tokens move).
 package limit
 
 import (
@@ -10,9 +13,8 @@ import (
 	"time"
 )
 
-// Rate is how many calls in how long; the zero Rate bounds nothing. Calls are
-// spread over the time: at most one second's worth, or a single call where that is
-// more, may come at once.
+// Rate is a number of calls per time; the zero Rate bounds nothing. Calls are spread over the
+// time: at most the calls of one second may come at once, or a single call if that is more.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -23,11 +25,11 @@ var units = []struct {
 	per  time.Duration
 }{{"s", time.Second}, {"min", time.Minute}, {"h", time.Hour}}
 
-// maxCount bounds what a Rate counts.
+// maxCount bounds the count of a Rate.
 const maxCount = 1_000_000_000
 
-// ParseRate reads 200/s, 10/min or 5/h. There is no rate of 0: what nobody may
-// call is denied, not limited.
+// ParseRate reads 200/s, 10/min or 5/h. A rate of 0 is invalid: a policy denies a tool that
+// nobody may call, instead of limiting it.
 func ParseRate(s string) (Rate, error) {
 	count, unit, _ := strings.Cut(s, "/")
 	n, err := strconv.Atoi(count)
@@ -39,7 +41,7 @@ func ParseRate(s string) (Rate, error) {
 	return Rate{}, fmt.Errorf("rate %q: write a number from 1 to %d, a slash and s, min or h, such as 200/s", s, maxCount)
 }
 
-// String is what ParseRate reads; empty for the zero Rate.
+// String is the text that ParseRate reads; empty for the zero Rate.
 func (r Rate) String() string {
 	for _, u := range units {
 		if u.per == r.Per {
@@ -58,11 +60,11 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 // MarshalText implements encoding.TextMarshaler.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// slack makes up for what may be on its way between edges at any moment, and for
-// clocks that do not run equally fast: tokens come that much more slowly.
+// slack compensates for tokens that are on their way between edges at any moment, and for clocks
+// that run at different speeds: tokens accrue that much more slowly.
 const slack = 0.998
 
-// perNano is how many tokens come in a nanosecond.
+// perNano is how many tokens accrue in a nanosecond.
 func (r Rate) perNano() float64 { return slack * float64(r.Count) / float64(r.Per) }
 
 // burst is how many tokens there are at most, at all edges together.
@@ -77,7 +79,7 @@ type Limits struct {
 	Concurrent int `json:"concurrent,omitzero" yaml:"concurrent,omitempty"`
 }
 
-// String says the limits to people.
+// String describes the limits for people.
 func (l Limits) String() string {
 	switch {
 	case l.Concurrent == 0:
@@ -88,8 +90,8 @@ func (l Limits) String() string {
 	return l.Rate.String() + ", " + strconv.Itoa(l.Concurrent) + " calls at once"
 }
 
-// Wider returns the more generous of what two roles say, each limit by itself. A
-// role that does not give a limit leaves it to the other.
+// Wider returns the more generous limits of two roles, each limit by itself. A role that does not
+// set a limit leaves it to the other.
 func (l Limits) Wider(other Limits) Limits {
 	if l.Rate == (Rate{}) || other.Rate != (Rate{}) && other.Rate.perNano() > l.Rate.perNano() {
 		l.Rate = other.Rate

@@ -6,14 +6,19 @@ import (
 	"time"
 )
 
-// view is which edges share the limits, numbered: every change of them makes a
-// new one.
+// view is the set of edges that share the limits, under a number: every change of the set makes a
+// new view. All edges compute the same shares from a view, without a message, by rendezvous
+// hashing: score ranks the members for each key, and the highest hold its tokens. When an edge
+// leaves, only the keys that it held move to other edges. A period is a time in which the views
+// in force do not change; holdings are the recent periods of one edge. A bucket that was idle for
+// a while goes through the periods that it missed, and so accrues each at its own share. Start
+// with view.share and period.share.
 type view struct {
 	number  uint64
 	members []member
 }
 
-// member is an edge, with a number for it that all edges compute alike.
+// member is an edge, with a hash that all edges compute alike.
 type member struct {
 	id   string
 	hash uint64
@@ -28,9 +33,9 @@ func newView(number uint64, ids []string) view {
 	return v
 }
 
-// share is the part of a limit that an edge has by itself, of so many tokens in
-// all. As many edges hold tokens as can each have a whole one, those that score
-// highest for the key. An edge that is no member has none.
+// share is the part of a limit, of so many tokens in all, that an edge holds itself. As many
+// edges hold tokens as can have a whole one each: those with the highest score for the key. An
+// edge that is not a member has no share.
 func (v view) share(self string, key uint64, tokens float64) float64 {
 	holders := v.holders(tokens)
 	switch {
@@ -46,7 +51,7 @@ func (v view) has(id string) bool {
 	return slices.ContainsFunc(v.members, func(m member) bool { return m.id == id })
 }
 
-// places is the part of so many calls at once that an edge has by itself.
+// slots is the edge's own part of n concurrent calls.
 func (v view) slots(self string, key uint64, n int) int {
 	if !v.has(self) {
 		return 0
@@ -58,7 +63,7 @@ func (v view) slots(self string, key uint64, n int) int {
 	return each
 }
 
-// rank is how many edges score higher for a key than a member does.
+// rank is how many edges have a higher score for a key than a member.
 func (v view) rank(self string, key uint64) (above int) {
 	me := slices.IndexFunc(v.members, func(m member) bool { return m.id == self })
 	mine := score(v.members[me], key)
@@ -90,7 +95,7 @@ func (v view) others(self string, key uint64, tokens float64) []string {
 	return ids
 }
 
-// hashBegin is where hashed begins.
+// hashBegin is the initial value for hashed.
 const hashBegin uint64 = 14695981039346656037
 
 // hashed adds a text to a hash, which is the same at every edge (FNV-1a).
@@ -101,8 +106,8 @@ func hashed(h uint64, s string) uint64 {
 	return (h ^ uint64(len(s))) * 1099511628211
 }
 
-// score ranks the edges for a key: the highest hold it. Where one edge leaves,
-// only its keys go to others.
+// score ranks the edges for a key: those with the highest score hold it. When one edge leaves,
+// only its keys move to others.
 func score(m member, key uint64) uint64 {
 	z := m.hash ^ key + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -110,8 +115,8 @@ func score(m member, key uint64) uint64 {
 	return z ^ z>>31
 }
 
-// epoch is a time in which the shares of an edge do not change: of every key it
-// has the least that it has in any of the views.
+// period is a time in which the shares of an edge do not change: for every key it has the
+// smallest share that it has in any of the views.
 type period struct {
 	since time.Duration
 	views []view
@@ -133,25 +138,25 @@ func (e period) slots(self string, key uint64, n int) int {
 	return least
 }
 
-// standing is what an edge has by itself, and had before. It never changes.
+// holdings are the shares that an edge has itself, now and in earlier periods. They never change.
 type holdings struct {
 	self string
-	// latest numbers the last of epochs, of which there is at least one.
+	// latest numbers the last of periods, of which there is at least one.
 	latest  uint64
 	periods []period
 }
 
-// maxEpochs bounds the epochs that are remembered. What was used before them is
-// counted as if it had been empty then.
+// maxPeriods bounds the periods that are remembered. A bucket that was used before them counts as
+// empty at the beginning of the oldest.
 const maxPeriods = 16
 
-// next is the standing with one more epoch.
+// next is the holdings with one more period.
 func (s *holdings) next(e period) *holdings {
 	epochs := append(slices.Clone(s.periods), e)
 	return &holdings{s.self, s.latest + 1, epochs[max(0, len(epochs)-maxPeriods):]}
 }
 
-// view is the latest that the edge knows.
+// view is the latest view that the edge knows.
 func (s *holdings) view() view {
 	views := s.periods[len(s.periods)-1].views
 	return views[len(views)-1]

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// loan is how long places count as lent without a word of the edge that has them,
-	// which says so every second. Without an answer that edge begins no calls with
-	// them after loanUsed; it asks for them still until loanLost.
+	// loan is how long slots count as lent without a message from the borrower, which sends one
+	// every second. Without an answer, the borrower begins no calls with them after loanUsed. It
+	// still asks for them until loanLost.
 	loan     = 10 * time.Second
 	loanUsed = 8 * time.Second
 	loanLost = 12 * time.Second
-	// freed is when to come back where all places are taken: nobody knows.
+	// freed is when to come back if all slots are taken: nobody knows when one becomes free.
 	freed = 250 * time.Millisecond
 )
 
-// places are the calls of one key that may be in flight at this edge: its share
-// of all, and what other edges lend it.
+// slots are the calls of one key that may be in flight at this edge: its share of the limit, and
+// the slots that other edges lend it.
 type slots struct {
 	counter
 	share   int
 	running int
-	// lent and borrowed are places, by the edge that has them or has given them.
+	// lent and borrowed are slots, by the edge that has borrowed or lent them.
 	lent, borrowed map[string]loaned
 }
 
-// loaned are some places, and when that was last said.
+// loaned is a number of slots, and when that was last confirmed.
 type loaned struct {
 	n     int
 	heard time.Duration
@@ -46,7 +46,7 @@ func (p *slots) free(s *holdings, now time.Duration) int {
 		e := s.periods[len(s.periods)-1]
 		p.share, p.period, p.others.pauseUntil = e.slots(s.self, p.hash, p.key.limit.Concurrent), s.latest, 0
 		for edge := range p.borrowed {
-			if !s.view().has(edge) { // the rest will have its share
+			if !s.view().has(edge) { // the remaining edges have its share
 				delete(p.borrowed, edge)
 			}
 		}
@@ -54,7 +54,7 @@ func (p *slots) free(s *holdings, now time.Duration) int {
 	return p.share - total(p.lent, now, loan, loan) + total(p.borrowed, now, loanUsed, loanLost) - p.running
 }
 
-// total counts the loans that are good, and forgets those that are lost.
+// total counts the loans that are valid, and forgets those that are lost.
 func total(loans map[string]loaned, now, good, lost time.Duration) (n int) {
 	for edge, l := range loans {
 		switch age := now - l.heard; {
@@ -75,16 +75,16 @@ func (p *slots) take(s *holdings, now time.Duration) (ok bool, wait time.Duratio
 	return true, 0
 }
 
-// release gives a place back.
+// release gives a slot back.
 func (p *slots) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
 }
 
-// lend lets an edge have so many places in all, half of what is free at most of
-// what it does not have yet, and returns how many it has. What others have lent is
-// not lent again: who loses it would have less than nothing.
+// lend raises the slots that an edge has borrowed up to want, and returns how many it has now. At
+// most half of the free slots are added. Borrowed slots are not lent on: if their lender took
+// them back, this edge would have less than nothing.
 func (p *slots) lend(s *holdings, edge string, want int, now time.Duration) int {
 	free, has := p.free(s, now), p.lent[edge].n
 	own := p.share - total(p.lent, now, loan, loan)
@@ -93,7 +93,8 @@ func (p *slots) lend(s *holdings, edge string, want int, now time.Duration) int 
 	return n
 }
 
-// want is what to have of an edge in all: a few more, so that not each call asks.
+// want is how many slots of an edge to hold in all: a few more than are needed now, so that not
+// every call asks.
 func (p *slots) want(edge string, calls int) int {
 	return p.borrowed[edge].n + max(calls, p.key.limit.Concurrent/16)
 }
@@ -104,7 +105,7 @@ func (p *slots) credit(edge string, given int, begin, _ time.Duration) bool {
 	return given > before
 }
 
-// keep is what to have of an edge from now on: what is not in use goes back.
+// keep is how many slots of an edge to hold from now on: unused ones go back.
 func (p *slots) keep(s *holdings, edge string, now time.Duration) int {
 	return max(0, p.borrowed[edge].n-max(0, p.free(s, now)))
 }
@@ -117,14 +118,14 @@ func (p *slots) unused(s *holdings, now time.Duration) float64 {
 	return 1
 }
 
-// owe has the loans of places renewed.
+// owe puts slots among those whose loans are renewed.
 func (l *Limiter) owe(p *slots) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.debts[p] = struct{}{}
 }
 
-// renew says to other edges which of their places this one still has.
+// renew tells other edges which of their slots this one still holds.
 func (l *Limiter) renew(ctx context.Context) {
 	l.mu.Lock()
 	debts := slices.Collect(maps.Keys(l.debts))

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// call is one in flight.
+// call is a call in flight.
 type call struct {
 	at   *edge
 	of   *slots
 	ends time.Duration
 }
 
-// However edges end and come back, no more calls are in flight than the limit says.
-// Only when shares have just moved, calls that began before may be too many.
+// However edges leave and come back, no more calls are in flight than the limit says. Only right
+// after shares have moved, calls that began before may be too many.
 func TestConcurrentAcrossEdges(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 3, 10, 40} {
@@ -91,7 +91,7 @@ func (w *world) moves() (n uint64) {
 	return n
 }
 
-// alive are the calls whose edges live: a killed one has none.
+// alive are the calls whose edges live: a killed edge has none.
 func (w *world) alive(all []call) (left []call) {
 	for _, c := range all {
 		for _, e := range w.edges {
@@ -103,7 +103,7 @@ func (w *world) alive(all []call) (left []call) {
 	return left
 }
 
-// One edge may have all places, and gives them back when it needs them no more.
+// One edge may hold all slots, and gives them back when it no longer needs them.
 func TestPlacesGoWhereTheyAreNeeded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -14,12 +14,12 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// world is some edges that share limits, in a time of their own.
+// world is a number of edges that share limits, with a clock of their own.
 type world struct {
 	t    *testing.T
 	rng  *rand.Rand
 	time time.Duration
-	// value and revision are the record, old what it was before.
+	// value and revision are the record, old its value before.
 	value, old            []byte
 	revision, oldRevision uint64
 	edges                 []*edge
@@ -27,7 +27,7 @@ type world struct {
 	due   time.Duration
 	born  int
 	asked int
-	// slow is how long a request may take on its way, at most.
+	// slow is the longest time that a request may travel.
 	slow time.Duration
 }
 
@@ -60,7 +60,7 @@ func (w *world) join(rules Rules) *edge {
 	return e
 }
 
-// drop ends an edge, without a word.
+// drop ends an edge without leaving.
 func (w *world) drop(e *edge) {
 	for i, one := range w.edges {
 		if one == e {
@@ -124,7 +124,7 @@ func (e *edge) Replace(_ context.Context, _ string, value []byte, revision uint6
 	w.old, w.oldRevision = w.value, w.revision
 	w.value, w.revision = value, w.revision+1
 	if w.rng.IntN(50) == 0 {
-		return 0, errCut // written, but nobody hears of it
+		return 0, errCut // written, but the answer is lost
 	}
 	return w.revision, nil
 }
@@ -157,8 +157,7 @@ func (e *edge) call(k key) bool {
 	return ok
 }
 
-// most is the most that happened in any time of that length, its end not
-// included.
+// most is the largest number of events in any window of that length, its end not included.
 func most(at []time.Duration, window time.Duration) (n int) {
 	first := 0
 	for i, t := range at {
