@@ -10,47 +10,47 @@ import (
 
 // Access decides who may do what.
 type Access interface {
-	// Authorize decides on a call whose target is known: nil lets it pass, ErrUnseen
-	// answers as if there were no such thing, and a *fault.Error with reason
-	// Forbidden says that it is not theirs.
+	// Authorize decides on a call whose target is known. nil admits it. ErrUnseen answers as if
+	// the target did not exist. A *fault.Error with reason Forbidden says that the caller may not
+	// use it.
 	Authorize(ctx context.Context, v View) error
-	// View is what lists, searches and notifications show to a principal; nil for
-	// everything.
+	// View is the part of the catalogue that lists, searches and notifications show to a
+	// principal; nil means everything.
 	View(p Principal) catalogue.View
-	// Approval decides whether somebody has to agree to a principal's call of a tool,
-	// and who; says is what the tool itself says.
+	// Approval decides whether a principal's call of a tool needs a person's approval, and whose.
+	// says is the tool's own declaration.
 	Approval(p Principal, tool string, says bool) Demand
-	// MayApprove reports whether somebody may agree to a call of a tool that a
-	// principal, by its ID, has made.
+	// MayApprove reports whether p may approve a call of a tool that requester, the ID of a
+	// principal, has made.
 	MayApprove(p Principal, requester, tool string) bool
-	// Roles are those of a principal here, sorted.
+	// Roles are the principal's roles here, sorted.
 	Roles(p Principal) []string
-	// Approves reports whether somebody may agree to calls of others at all.
+	// Approves reports whether the principal may approve calls of others at all.
 	Approves(p Principal) bool
-	// ReadsTrail reports whether somebody may read the audit trail of its tenant.
+	// ReadsTrail reports whether the principal may read the audit trail of its tenant.
 	ReadsTrail(p Principal) bool
-	// Toolset is the set of a name, for who may use it; nil for anybody else. Toolsets are
-	// the names of those that somebody may use, sorted.
+	// Toolset returns the toolset of a name if the principal may use it, and nil otherwise.
+	// Toolsets are the names of all toolsets that it may use, sorted.
 	Toolset(p Principal, name string) *toolset.Set
 	Toolsets(p Principal) []string
-	// Calls reports whether the tools of a service may call a tool, for whoever may
-	// call that.
+	// Calls reports whether the tools of a service may call a tool, on behalf of callers that may
+	// call it themselves.
 	Calls(service, tool string) bool
 }
 
-// ErrUnseen is what Access says of a name that its caller must not know of.
+// ErrUnseen is returned by Access for a name that the caller must not know of.
 var ErrUnseen = errors.New("not for this principal")
 
-// Demand is whose word a call of a tool needs before it runs.
+// Demand says who must approve a call of a tool before it runs.
 type Demand struct {
-	// Needed: somebody has to agree. Others: that is not the person behind who calls.
+	// Needed: a person has to approve. Others: that must not be the person behind the caller.
 	Needed, Others bool
-	// Waived: the tool says that somebody has to agree, and the policy that nobody has to.
+	// Waived: the tool asks for approval, and the policy waives that.
 	Waived bool
 }
 
-// Open is the Access of an edge without a policy: everybody may do everything, and
-// agrees to its own calls.
+// Open is the Access of an edge without a policy: everybody may do everything, and approves their
+// own calls.
 type Open struct{}
 
 // Authorize implements Access.
@@ -83,8 +83,8 @@ func (Open) Toolsets(Principal) []string { return nil }
 // Calls implements Access.
 func (Open) Calls(string, string) bool { return true }
 
-// authorize decides whether who calls may call this. Of what is not there, and of
-// what is not for them, the answer is the same.
+// authorize decides whether the caller may call the target. The answer is the same for a target
+// that does not exist and for one that the caller may not see.
 func authorize(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -92,8 +92,8 @@ func authorize(cfg *Config) link {
 				return nil, cfg.absent(r.missing)
 			}
 			if r.isOwn() || r.Who != nil && r.approved == nil {
-				// Of the edge's own, that shows what its caller may use, and no more. Of others, the
-				// door has decided.
+				// The edge's own tools show only what their caller may use. If the door knows the
+				// caller, it has decided already.
 				r.seen = true
 				return next(ctx, r)
 			}
@@ -110,7 +110,7 @@ func authorize(cfg *Config) link {
 	}
 }
 
-// demand is whose word a call needs.
+// demand says who must approve a call.
 func demand(a Access, v View) Demand {
 	if v.Target.Tool == nil || v.isOwn() {
 		return Demand{}

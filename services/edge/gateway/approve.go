@@ -19,49 +19,49 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Approvals remember the calls that wait for a person, and which agreements
-// were used.
+// Approvals remember the calls that wait for a person, and the approvals that were used.
 type Approvals interface {
-	// Hold keeps a call until it is taken, or for store.ApprovalLife.
+	// Hold keeps a call until it is taken, at most for store.ApprovalLife.
 	Hold(ctx context.Context, held *store.HeldCall) error
-	// Held visits the calls that are held for who decides on them, in no order: a
-	// principal by its ID, or store.Approvers.
+	// Held visits, in no order, the calls that a decider decides on: a principal by its ID, or
+	// store.Approvers.
 	Held(ctx context.Context, decider string, each func(*store.HeldCall)) error
-	// Look returns one of them. For an unknown id, one that is for somebody else, or a
-	// call that was taken, its error has reason UnknownApproval.
+	// Look returns one of them. Its error has reason UnknownApproval if the id is unknown, if
+	// another decider decides on the call, or if the call was taken.
 	Look(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Take is Look, but returns each call only once.
 	Take(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Return undoes Take for a call that did not run.
 	Return(ctx context.Context, held *store.HeldCall) error
-	// Use reports whether a name is used for the first time. The account's share of the
-	// room bounds how many are; its error has reason RateLimited then.
+	// Use reports whether a name is used for the first time. The account's share of the room
+	// bounds these names; beyond it, the error has reason RateLimited.
 	Use(ctx context.Context, payer, name string) (bool, error)
-	// Unuse undoes Use for an agreement to a call that did not run.
+	// Unuse undoes Use for an approval of a call that did not run.
 	Unuse(ctx context.Context, name string) error
 }
 
-// Approval is what a person said to a call.
+// Approval is a person's answer to a call.
 type Approval struct {
 	Agreed bool
-	// Waived: nobody was asked, because the policy says so. Nothing else is set then.
+	// Waived: nobody was asked, because the policy waives it. Nothing else is set then.
 	Waived bool
-	// By is whose word it is, Door how it came, which need not be the door of the
-	// call.
+	// By is the person, and Door the door of the answer, which need not be the door of the call.
 	By   Principal
 	Door string
 	Time time.Time
 }
 
-// approvalKey is the input request by which a client's user is asked.
+// approvalKey is the key of the input request that asks a client's user.
 const approvalKey = "io.github.busbar-mcp/approval"
 
-// What the state of a call that needs approval begins with: a question that is
-// open, or one that was answered with yes. The name of the state follows, which
-// is good for one use, and the digest of the tool that was agreed to; after agreedAt
-// when and through which door that was, as eight bytes and a text with its length
-// in front; after agreedBy, of somebody else than the caller, a busv1.Identity first,
-// with two bytes of length; and then the state of the service.
+// The first byte of the state of a call that needs approval: an open question, or one that was
+// answered with yes. The rest follows in this order:
+//
+// - the name of the state, which is valid for one use
+// - the digest of the tool that the person was asked about
+// - only after agreedBy: a busv1.Identity of the person, with its length in two bytes
+// - after agreedBy and agreedAt: the time in eight bytes, and the door with its length in one byte
+// - the state of the service
 const (
 	asking   = 'a'
 	agreed   = 'y' // of earlier releases
@@ -69,19 +69,19 @@ const (
 	agreedBy = 'B'
 )
 
-// The length of the name, that of rand.Text, and of the digest.
+// The lengths of the name, which rand.Text makes, and of the digest.
 const approvalName, approvalDigest = 26, sha256.Size
 
-// giveBackTime bounds giving an approval back after a call that did not run,
-// which goes on when the client has left.
+// giveBackTime bounds giving back the approval of a call that did not run. That goes on if the
+// client has left.
 const giveBackTime = 2 * time.Second
 
-// approve asks for tools that require a user's approval. A client that can be
-// asked is, by elicitation; for any other the call is held, and the error says
-// how to agree to it. So it is where somebody else than the caller has to agree.
+// approve asks a person about tools that require approval. A client that supports elicitation is
+// asked on the way. For any other client, and for every call that another person has to approve,
+// the call is held, and the error says how to approve it.
 //
-// An approval is used up by a call that may have run: one that did not gives it
-// back. It is for the tool as it was when the person was asked.
+// A call that may have run uses up its approval; a call that did not run gives it back. An
+// approval is for the tool as it was when the person was asked.
 func approve(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -116,7 +116,7 @@ func approve(cfg *Config) link {
 			case nothingRan(err):
 				after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 				defer cancel()
-				// One that cannot be given back counts as used, which is safe.
+				// An approval that cannot be given back counts as used, which is safe.
 				_ = cfg.Approvals.Unuse(after, used)
 			}
 			return answer, err
@@ -124,9 +124,9 @@ func approve(cfg *Config) link {
 	}
 }
 
-// mustHold reports whether the call has to be held for who agrees to it: where that is
-// not who makes it, nobody can be asked on the way, or the door asks later. Who was
-// asked by such a door has agreed already.
+// mustHold reports whether the call has to be held for a person. That is so if another person
+// than the caller has to approve it, if nobody can be asked on the way, or if the door asks
+// later. A call that was approved after it was held is not held again.
 func (r *run) mustHold() bool {
 	if r.demand.Others {
 		return !r.ofApproval || len(r.RequestState) == 0 || r.RequestState[0] != agreedBy
@@ -134,26 +134,26 @@ func (r *run) mustHold() bool {
 	return r.demand.Needed && (!canElicit(r.Client) || r.AskLater && !r.ofApproval)
 }
 
-// carryOn has what a person said count for the rest of a call that asks more.
+// carryOn keeps a person's answer valid for the rest of a call that asks for more input.
 func (r *run) carryOn(answer *Answer) {
 	if answer == nil || answer.InputRequired == nil {
 		return
 	}
 	what, state := byte(agreedAt), r.Approval.state()
 	if r.Approval.By.ID() != r.Principal.ID() {
-		by, _ := proto.Marshal(&busv1.Identity{Principal: r.Approval.By.Name, Tenant: r.Approval.By.Tenant}) // of two texts
+		by, _ := proto.Marshal(&busv1.Identity{Principal: r.Approval.By.Name, Tenant: r.Approval.By.Tenant}) // cannot fail for two texts
 		what, state = agreedBy, append(append(binary.BigEndian.AppendUint16(nil, uint16(len(by))), by...), state...)
 	}
 	answer.InputRequired.RequestState = r.approvalState(what, append(state, answer.InputRequired.RequestState...))
 }
 
-// state is what of an approval travels with the call.
+// state is the part of an approval that travels with the call.
 func (a *Approval) state() []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(a.Time.UnixNano()))
 	return append(append(b, byte(len(a.Door))), a.Door...)
 }
 
-// readAgreed is the inverse of state; nil for what is not from it.
+// readAgreed is the inverse of state; nil for bytes that state did not write.
 func readAgreed(by Principal, state []byte) (*Approval, []byte) {
 	if len(state) < 9 || len(state) < 9+int(state[8]) {
 		return nil, nil
@@ -162,7 +162,7 @@ func readAgreed(by Principal, state []byte) (*Approval, []byte) {
 	return &Approval{Agreed: true, By: by, Door: string(state[9:door]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(state)))}, state[door:]
 }
 
-// readBy reads who agreed in place of the caller.
+// readBy reads the person that approved in place of the caller.
 func readBy(state []byte) (Principal, []byte, error) {
 	who := &busv1.Identity{}
 	if len(state) < 2 || len(state) < 2+int(binary.BigEndian.Uint16(state)) {
@@ -176,10 +176,10 @@ func readBy(state []byte) (Principal, []byte, error) {
 // nothingRan reports whether a call failed before it had any effect.
 func nothingRan(err error) bool { return err != nil && fault.From(err).Executed == fault.No }
 
-// toolDigest is the digest of what a person agrees to run.
+// toolDigest is the digest of the tool that a person approves.
 func (r *run) toolDigest() []byte { return digest(r.Target.Service, r.Target.Definition) }
 
-// errChanged marks an approval of a tool that is another one by now.
+// errChanged marks an approval of a tool that has changed since.
 var errChanged = errors.New("the tool has changed since the approval was asked for")
 
 func (r *run) changed() error {
@@ -187,7 +187,7 @@ func (r *run) changed() error {
 		Because(errChanged)
 }
 
-// again is how the call is made from its beginning, in the words of its door.
+// again says how to make the call from its beginning, in the words of its door.
 func (r *run) again() string {
 	if r.AskLater {
 		return "make the call again"
@@ -228,8 +228,14 @@ func (r *run) ask() (*busv1.InputRequired, error) {
 	return &busv1.InputRequired{InputRequests: requests, RequestState: r.approvalState(asking, nil)}, nil
 }
 
-// proceed reads what was said and leaves the call as its service expects it. It
-// returns the name of the approval, which is used from now on.
+// proceed takes up a call that comes back from the client with a person's answer, and restores it
+// as its service expects it. The first byte of the state says where the call is. At asking, the
+// answer is in the input responses; a refusal is recorded in r.Approval and ends the call here.
+// After the other letters the person has agreed before, and the service has asked for more since.
+// The order of the checks matters. The state must be well-formed, and the person must agree, and
+// the tool must still be the one that the person saw. Only then is the name of the state used up,
+// in the bucket of all edges, so that an approval admits one call. used is that name; approve
+// gives it back with Unuse if nothing ran.
 func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error) {
 	bad := r.noState()
 	if len(r.RequestState) < 1+approvalName+approvalDigest {
@@ -249,7 +255,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		r.Approval = &Approval{Agreed: err == nil, By: r.Principal, Door: r.Door, Time: time.Now()}
 		if err != nil {
 			if !fault.Is(err, fault.Forbidden) {
-				r.Approval = nil // it says neither yes nor no
+				r.Approval = nil // the answer is neither yes nor no
 			}
 			return "", err
 		}
@@ -285,7 +291,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		return "", err
 	}
 	if !first {
-		// By this call, when its client lost the answer, or by another one.
+		// By this call, if its client lost the answer, or by another one.
 		return "", fault.New(fault.Conflict, "the approval was used already, and the call that used it may have run; %s to be asked again", r.again()).Ran(fault.Unknown)
 	}
 	r.RequestState, r.InputResponses = rest, left

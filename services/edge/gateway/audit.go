@@ -15,19 +15,19 @@ import (
 
 // Auditor keeps the record of calls.
 type Auditor interface {
-	// Ready is asked early for calls that may write, and returns at once. Its
-	// *fault.Error says why Begin would refuse the call.
+	// Ready is asked early about calls that may write, and returns at once. Its *fault.Error says
+	// why Begin would refuse the call.
 	Ready(v View) error
-	// Begin is asked before a call that may write runs, and returns when it is
-	// safe that this call was made. Its *fault.Error refuses the call.
+	// Begin is asked before a call that may write runs. It returns when the record of the call's
+	// beginning is safe. Its *fault.Error refuses the call.
 	Begin(ctx context.Context, v View) error
-	// Record is told of every call that is over, refused ones included. For one
-	// that may have had an effect it returns when that is safe; its *fault.Error
-	// says that it is not, and takes the place of the answer.
+	// Record is told of every call that is over, including refused ones. For a call that may have
+	// had an effect, it returns when the record is safe. Its *fault.Error says that the record is
+	// not safe, and replaces the answer.
 	Record(ctx context.Context, r Record) error
 }
 
-// Record is what is known of a call when it is over.
+// Record is the information about a call when it is over.
 type Record struct {
 	View
 	Duration time.Duration
@@ -36,14 +36,14 @@ type Record struct {
 	Outcome string
 	// Err is nil unless the call failed.
 	Err *fault.Error
-	// Begun says that the record of the call's beginning was asked for, here or at the edge
-	// that made the call.
+	// Begun says that the Auditor was asked to record the beginning of the call, by this edge or
+	// by the edge that made the call.
 	Begun bool
 	// Replayed: see Answer.
 	Replayed bool
 }
 
-// Executed is whether this call ran, whatever an earlier one with its idempotency key did.
+// Executed says whether this call ran, whatever an earlier call with its idempotency key did.
 func (r Record) Executed() fault.Executed {
 	switch {
 	case r.Err != nil && r.Writes() && !r.Begun: // nothing runs before the link begin
@@ -58,14 +58,15 @@ func (r Record) Executed() fault.Executed {
 	return fault.Yes
 }
 
-// outcomeAsked is the outcome of a call that ended with a question: its answer makes it again.
+// outcomeAsked is the outcome of a call that ended with a question. The answer makes the call
+// again.
 const outcomeAsked = "input_required"
 
 // Effect reports whether the call may have changed something.
 func (r Record) Effect() bool { return r.Writes() && r.Executed() != fault.No }
 
-// Writes reports whether the call may change something when it runs. Of a tool
-// that is known once its target is.
+// Writes reports whether the call may change something when it runs. For a tool, that is known
+// only once its target is.
 func (v *View) Writes() bool {
 	switch v.Method {
 	case mcp.MethodToolsCall:
@@ -76,12 +77,13 @@ func (v *View) Writes() bool {
 	return false
 }
 
-// audit records every call, whatever becomes of it.
+// audit records every call, whatever its result.
 func audit(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			if !traceparent(r.Traceparent) {
-				// As W3C Trace Context has it, or the edge's own where it records the call.
+				// An invalid header is discarded, as W3C Trace Context requires. The edge's own
+				// context replaces it if the edge records the call.
 				r.Traceparent, r.Tracestate = "", ""
 				if trace.SpanContextFromContext(ctx).IsSampled() {
 					r.Traceparent, _ = tracing.Header(ctx)
@@ -99,8 +101,8 @@ func audit(cfg *Config) link {
 	}
 }
 
-// traceparent reports whether a text has the form that W3C Trace Context gives
-// the header, so that nothing else travels in its place.
+// traceparent reports whether a text has the form that W3C Trace Context gives the header, so
+// that nothing else travels in its place.
 func traceparent(s string) bool {
 	const form = "00-00000000000000000000000000000000-0000000000000000-00"
 	if len(s) < len(form) || strings.HasPrefix(s, "ff") {
@@ -117,7 +119,7 @@ func traceparent(s string) bool {
 	case s[:2] == "00":
 		return len(s) == len(form)
 	}
-	// Of a later version more may follow.
+	// A later version may have more fields.
 	rest := s[len(form):]
 	return len(s) <= maxTraceparent && (rest == "" || rest[0] == '-' && strings.Trim(rest, "0123456789abcdef-") == "")
 }
@@ -125,8 +127,8 @@ func traceparent(s string) bool {
 // maxTraceparent bounds a traceparent of a later version.
 const maxTraceparent = 128
 
-// gate refuses calls at once while they would not be recorded, before anything
-// else on the bus is asked about them.
+// gate refuses calls at once while they could not be recorded, before the bus is asked anything
+// about them.
 func gate(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -151,7 +153,7 @@ func begin(cfg *Config) link {
 	}
 }
 
-// record says how a call ended, and returns its error as clients may see it.
+// record records how a call ended, and returns its error as clients may see it.
 func record(ctx context.Context, a Auditor, r *run, answer *Answer, err error) error {
 	end := Record{View: r.View, Duration: time.Since(r.Received), Outcome: "ok", Begun: r.begun}
 	switch {
@@ -175,8 +177,8 @@ func record(ctx context.Context, a Auditor, r *run, answer *Answer, err error) e
 	return err
 }
 
-// logged also writes one line per call: failures where an operator looks,
-// everything else at debug level. trail may be nil.
+// logged also writes one line per call: failures at a level that an operator reads, everything
+// else at debug level. trail may be nil.
 type logged struct {
 	log   *slog.Logger
 	trail Auditor

@@ -13,27 +13,26 @@ import (
 
 // Bounds of a batch.
 const (
-	// DefaultParallel is how many calls of a batch run at once unless the door
-	// says otherwise, MaxParallel the most it may say.
+	// DefaultParallel is how many calls of a batch run concurrently if the door does not set a
+	// number, and MaxParallel the largest number that it may set.
 	DefaultParallel = 64
 	//limit:call concurrent calls of a batch | the others wait
 	MaxParallel = 1024
 )
 
-// Calls are the calls of a batch, each with why it cannot be made, nil for one that
-// can: it has its place among the outcomes as well.
+// Calls are the calls of a batch, each with the reason why it cannot be made, or nil. A call that
+// cannot be made has its place among the outcomes, too.
 type Calls = iter.Seq2[*Call, error]
 
-// Batch carries out calls concurrently, at most parallel at once, 0 for
-// DefaultParallel. Each passes the whole chain by itself, so that one that fails
-// fails alone. done is given each outcome as it comes, with the call's place
-// among the others; it is called by one goroutine at a time, and the result counts
-// as held until it returns. No more calls are taken from the sequence than run, so
-// that a batch may be longer than memory.
+// Batch makes calls concurrently, at most parallel at a time; 0 means DefaultParallel. Each call
+// passes the whole chain by itself, so that a failure affects no other call. done is given each
+// outcome as soon as it is known, with the position of its call. One goroutine at a time calls
+// done, and the result counts as held until done returns. Batch takes no more calls from the
+// sequence than run, so a batch may be larger than memory.
 //
-// When ctx ends, calls that run are cancelled and those not begun get an error
-// that says nothing ran; so do those not begun when the account of ctx is full.
-// Batch returns when done was called for every call.
+// When ctx ends, running calls are cancelled, and calls that have not begun get an error that
+// says nothing ran. Calls that have not begun when the account of ctx is full get such an error,
+// too. Batch returns after done was called for every call.
 func (g *Gateway) Batch(ctx context.Context, parallel int, calls Calls, done func(i int, a *Answer, err error)) {
 	g.batch(ctx, parallel, calls, func(o ended) {
 		done(o.place, o.answer, o.err)
@@ -41,8 +40,8 @@ func (g *Gateway) Batch(ctx context.Context, parallel int, calls Calls, done fun
 	})
 }
 
-// BatchInOrder is Batch with the outcomes in the order of the calls. One that is
-// early waits for those before it.
+// BatchInOrder is Batch with the outcomes in the order of the calls. An early outcome waits for
+// those before it.
 func (g *Gateway) BatchInOrder(ctx context.Context, parallel int, calls Calls, done func(i int, a *Answer, err error)) {
 	next, early := 0, map[int]ended{}
 	g.batch(ctx, parallel, calls, func(o ended) {
@@ -60,7 +59,7 @@ func (g *Gateway) BatchInOrder(ctx context.Context, parallel int, calls Calls, d
 	})
 }
 
-// ended is what became of one call of a batch.
+// ended is the outcome of one call of a batch.
 type ended struct {
 	place   int
 	answer  *Answer
@@ -103,7 +102,7 @@ func (g *Gateway) batch(ctx context.Context, parallel int, calls Calls, report f
 	p.Wait()
 }
 
-// unlooked is the refusal of a call whose idempotency key nobody looks up any more.
+// unlooked is the refusal of a call whose idempotency key is not looked up any more.
 func unlooked(c *Call, f *fault.Error) error {
 	if c == nil || c.IdempotencyKey == "" {
 		return f

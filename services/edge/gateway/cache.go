@@ -18,16 +18,16 @@ import (
 
 // Bounds of the results that an edge keeps.
 const (
-	// maxCached is for all of them together, in bytes.
+	// maxCached is for all results together, in bytes.
 	//limit:kept cached results of an edge
 	maxCached = 64 << 20
-	// maxCachedResult is for one; larger ones are not kept.
+	// maxCachedResult is for one result, in bytes; larger ones are not kept.
 	//limit:kept a cached result | it is not cached
 	maxCachedResult = 256 << 10
 )
 
-// Cache keeps results of the tools that let it (service.Tool.Cache), at this
-// edge, for equal arguments of the same principal, or of all.
+// Cache keeps results of the tools that allow it (service.Tool.Cache), at this edge, for equal
+// arguments of the same principal, or of all principals.
 type Cache struct {
 	results      *otter.Cache[cacheKey, kept]
 	hits, misses atomic.Int64
@@ -51,17 +51,17 @@ func NewCache() *Cache {
 	})}
 }
 
-// Close stops what the cache runs.
+// Close stops the goroutines of the cache.
 func (c *Cache) Close() { c.results.StopAllGoroutines() }
 
-// Counts returns how many calls were answered from the cache, and how many might
-// have been.
+// Counts returns how many calls were answered from the cache, and how many could have been but
+// were not.
 func (c *Cache) Counts() (hits, misses int64) { return c.hits.Load(), c.misses.Load() }
 
-// Size is how many bytes the kept results have, about.
+// Size is the approximate size of the kept results, in bytes.
 func (c *Cache) Size() uint64 { return c.results.WeightedSize() }
 
-// cached answers from the cache where it may.
+// cached answers from the cache if the call allows it.
 func cached(cfg *Config) link {
 	cache := cfg.Cache
 	if cache == nil {
@@ -80,7 +80,7 @@ func cached(cfg *Config) link {
 				if err := room.Take(len(k.result.Json)); err != nil {
 					return nil, err
 				}
-				// A copy: what follows may change the result.
+				// A copy: later code may change the result.
 				return &Answer{Result: &busv1.Result{Json: slices.Clone(k.result.Json), Meta: k.result.Meta}}, nil
 			}
 			cache.misses.Add(1)
@@ -95,8 +95,8 @@ func cached(cfg *Config) link {
 	}
 }
 
-// lifeOf is how long a result is kept: what its tool says, or less where the result
-// says so itself.
+// lifeOf is how long a result is kept: as its tool declares, or shorter if the result itself says
+// so.
 func lifeOf(r *busv1.Result, tool time.Duration) time.Duration {
 	if r.CacheMs == nil {
 		return tool
@@ -104,7 +104,7 @@ func lifeOf(r *busv1.Result, tool time.Duration) time.Duration {
 	return min(tool, time.Duration(*r.CacheMs)*time.Millisecond)
 }
 
-// cacheKey is what a call's result is kept under.
+// cacheKey is the key under which the result of a call is kept.
 func (r *run) cacheKey() (key cacheKey, ok bool) {
 	arguments, ok := sameArguments(r.Arguments)
 	if !ok {
@@ -121,11 +121,11 @@ var sameLimits = mcp.Limits{
 	Bytes: bus.MaxResult, Depth: mcp.DefaultLimits().Depth, Values: bus.MaxResult, Members: bus.MaxResult, NumberBytes: bus.MaxResult, StringBytes: bus.MaxResult,
 }
 
-// sameArguments are arguments in the one form of all that are equal to them: members in any
-// order, strings in any spelling, and no arguments as an empty object. Numbers stay as they
-// were written, because the tool gets them so, and as the doubles of RFC 8785 64-bit
-// integers that differ would be equal. ok is false if they are not JSON, or nested deeper
-// than doors let them be: sorting copies each level once more.
+// sameArguments returns the one form of all arguments that are equal: members in any order,
+// strings in any spelling, and missing arguments as an empty object. Numbers keep their spelling,
+// because the tool gets them so. As the doubles of RFC 8785, different 64-bit integers would be
+// equal. ok is false if the arguments are not JSON, or nested deeper than doors allow: sorting
+// copies each level once more.
 func sameArguments(raw []byte) (arguments jsontext.Value, ok bool) {
 	if len(raw) == 0 {
 		return jsontext.Value("{}"), true

@@ -1,6 +1,8 @@
-// Package gateway is the one way a call takes from any door to the bus: a chain
-// of links, each of them one policy. Doors differ in wire format only; every call
-// gets the same treatment here. The order of the links is the list order.
+// Package gateway is the only way of a call from any door to the bus: a chain of links, each of
+// which applies one policy. Doors differ in wire format only; every call gets the same treatment
+// here. Start with order in this file: it lists the links as a call passes them. Gateway.Do
+// carries out a call, Gateway.Enter admits a request that no service answers, and Gateway.Lease
+// keeps a stream open.
 package gateway
 
 import (
@@ -20,15 +22,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// handler carries out a call, or the rest of its way.
+// handler carries out a call, or the rest of the chain for it.
 type handler func(ctx context.Context, r *run) (*Answer, error)
 
-// link is one policy. It hands the call on to next, or refuses it by returning a
-// *fault.Error.
+// link is one policy. It passes the call to next, or refuses it by returning a *fault.Error.
 type link func(next handler) handler
 
-// only is the link for the calls that some reports, if not nil, and next for all
-// others.
+// only applies the link to the calls for which some reports true, or to all if some is nil. Other
+// calls go to next.
 func (l link) only(some func(*run) bool, next handler) handler {
 	with := l(next)
 	if some == nil {
@@ -42,39 +43,38 @@ func (l link) only(some func(*run) bool, next handler) handler {
 	}
 }
 
-// order is the way of every call, from the door to the bus. A link is for some
-// calls only, or for all where that is nil. One whose constructor returns nil is
-// not configured.
+// order is the chain that every call passes, from the door to the bus. A link with a condition
+// applies only to the calls that meet it. A link whose constructor returns nil is not configured.
 var order = []struct {
 	name string
 	link func(cfg *Config) link
 	only func(*run) bool
 }{
 	{"vouch", vouch, (*run).hasKey},            // says of a refusal whether its key was used
-	{"audit", audit, nil},                      // records the call, whatever becomes of it
-	{"authenticate", authenticate, nil},        // finds out who calls
-	{"find", find, nil},                        // finds what the call reaches, if that is there
+	{"audit", audit, nil},                      // records the call, whatever its result
+	{"authenticate", authenticate, nil},        // identifies the caller
+	{"find", find, nil},                        // finds the target of the call, if it exists
 	{"limit", limit, nil},                      // bounds the calls of each caller, and their bytes
-	{"authorize", authorize, nil},              // decides whether they may
+	{"authorize", authorize, nil},              // decides whether the caller may call the target
 	{"validate", validate, nil},                // checks the arguments
-	{"gate", gate, (*run).Writes},              // refuses what could not be recorded
-	{"state", state, nil},                      // seals what travels through the client
-	{"deduplicate", deduplicate, (*run).keyed}, // before approve: what was done needs no second word
+	{"gate", gate, (*run).Writes},              // refuses calls that could not be recorded
+	{"state", state, nil},                      // seals the state that travels through the client
+	{"deduplicate", deduplicate, (*run).keyed}, // before approve: a call that ran needs no second approval
 	{"approve", approve, (*run).wantsApproval}, // asks a person
-	{"cache", cached, (*run).cacheable},        // after all that decides whether the caller may call
+	{"cache", cached, (*run).cacheable},        // after all links that decide whether the caller may call
 	{"begin", begin, (*run).Writes},            // records the call before its effect
-	{"check", check, nil},                      // logs results that their schemas forbid
+	{"check", check, nil},                      // logs results that do not match their schemas
 	{"dispatch", dispatch, nil},                // puts the call on the bus
 }
 
-// keyed reports whether an idempotency key says that the call runs once. Calls that do not
-// write may run again.
+// keyed reports whether an idempotency key makes the call run once. Calls that do not write may
+// run again.
 func (r *run) keyed() bool {
 	return r.IdempotencyKey != "" && r.Writes() && r.Target.Tool != nil
 }
 
-// wantsApproval reports whether somebody has to agree, or was asked already: what they
-// said counts, whatever the policy says by now.
+// wantsApproval reports whether a person has to approve the call, or was asked already: that
+// answer counts, whatever the policy says by now.
 func (r *run) wantsApproval() bool { return r.demand.Needed || r.ofApproval || r.approved != nil }
 
 func (r *run) cacheable() bool {
@@ -82,8 +82,8 @@ func (r *run) cacheable() bool {
 	return t != nil && t.Cache > 0 && t.ReadOnly && len(r.RequestState) == 0 && len(r.InputResponses) == 0
 }
 
-// Config holds the policies of a gateway. A nil policy is open, but for
-// approvals: without any, calls that need one are refused.
+// Config holds the policies of a gateway. A nil policy allows everything, except Approvals:
+// without them, calls that need approval are refused.
 type Config struct {
 	Caller    *edges.Caller
 	Catalogue *catalogue.Live
@@ -91,29 +91,29 @@ type Config struct {
 	Logger    *slog.Logger
 
 	Authenticator Authenticator
-	// Client says where a client is that comes through a proxy; nil takes the address of
-	// its connection.
+	// Client returns the address of a client that comes through a proxy; nil takes the address of
+	// the connection.
 	Client       func(*Credentials) string
 	Access       Access
 	Limiter      Limiter
 	Approvals    Approvals
 	Deduplicator Deduplicator
-	// Budget bounds the results that are held for clients; nil is one of
+	// Budget bounds the results that are held for clients; nil means a budget of
 	// budget.DefaultLimit.
 	Budget *budget.Budget
-	// Cache keeps results of tools that let it; nil keeps none.
+	// Cache keeps results of tools that allow it; nil keeps none.
 	Cache   *Cache
 	Auditor Auditor
 	// Sealer defaults to one whose key dies with the process.
 	Sealer *store.Sealer
 	// Tracer records calls; nil records none.
 	Tracer trace.Tracer
-	// CheckResults logs where a tool's result is not what its output schema says; in a
-	// flood of calls, of some.
+	// CheckResults logs results that do not match the output schema of their tool. In a flood of
+	// calls, only some are checked.
 	CheckResults bool
 
-	// ListTools is how many tools a list for models may have before two tools that search
-	// stand in for it; 0 for any number.
+	// ListTools is how many tools a list for models may have before two search tools replace it;
+	// 0 means any number.
 	ListTools int
 
 	finder *finder
@@ -124,12 +124,12 @@ type Config struct {
 // Gateway carries calls from doors to services.
 type Gateway struct {
 	cfg Config
-	// chain is the way of calls, entrance that of requests that reach no service.
+	// chain is for calls, entrance for requests that no service answers.
 	chain, entrance handler
 
 	mu     sync.Mutex
 	leases map[*Lease]struct{}
-	// forget ends OnEnded; nil without.
+	// forget ends OnEnded; nil if there is no Ender.
 	forget func()
 }
 
@@ -175,14 +175,14 @@ func (g *Gateway) Close() {
 	}
 }
 
-// Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
-// result counts for the account of ctx until that is released; see Hold.
+// Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The result counts
+// for the account of ctx until that is released; see Track.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 	return g.do(ctx, newRun(c, onFrame))
 }
 
-// do carries out what is at the beginning of the chain. What it asks is held, where
-// its door cannot pass that on.
+// do carries out a call from the beginning of the chain. If the tool asks its caller and the door
+// cannot pass that on, the call is held.
 func (g *Gateway) do(ctx context.Context, r *run) (*Answer, error) {
 	ctx = tracing.Remote(ctx, r.Traceparent, r.Tracestate)
 	carry := g.chain

@@ -14,25 +14,24 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Permit is asked right before an instance of a service begins a call. Its error
-// refuses that.
+// Permit is asked right before an instance of a service begins a call. Its error refuses the
+// call.
 type Permit func(ctx context.Context, instance string) error
 
-// Deduplicator makes a repeated call with the same idempotency key return the
-// first one's answer.
+// Deduplicator makes a repeated call with the same idempotency key return the answer of the first
+// one.
 type Deduplicator interface {
-	// Once runs the call, or returns the answer to the same call made before with
-	// Replayed set. The same key with other parameters is a *fault.Error with
-	// reason Conflict. Executed of its errors speaks of the key: it is No only if no
-	// call with the key had begun when the record was read, and this one did not run.
+	// Once runs the call, or returns the answer to the same call made before, with Replayed set.
+	// The same key with other parameters is a *fault.Error with reason Conflict. Executed of its
+	// errors speaks of the key: it is No only if no call with the key had begun when the record
+	// was read, and this one did not run.
 	Once(ctx context.Context, v View, run func(context.Context, Permit) (*Answer, error)) (*Answer, error)
-	// Earlier answers a call whose service keeps keys by the record that an edge made: the
-	// release before did not keep them. found is false if there is no such record, if its call
-	// never began, or if it cannot be read.
+	// Earlier answers a call whose service keeps keys from the record that an edge made: an older
+	// release of the service did not keep them. found is false if there is no such record, if its
+	// call never began, or if the record cannot be read.
 	Earlier(ctx context.Context, v View) (answer *Answer, found bool, err error)
-	// Ran says of a call that was refused before Once whether a call with its key
-	// ran: No if the key's record shows that none had begun, and Unknown where it
-	// cannot be read.
+	// Ran says, for a call that was refused before Once, whether a call with its key ran: No if
+	// the key's record shows that none had begun, and Unknown if the record cannot be read.
 	Ran(ctx context.Context, v View) fault.Executed
 }
 
@@ -61,26 +60,31 @@ func deduplicate(cfg *Config) link {
 }
 
 const (
-	// maxOutcome bounds a result that is kept, bytes.
+	// maxOutcome bounds a result that is kept, in bytes.
 	//limit:kept the result of a keyed call that is kept | only that the call ran is kept
 	maxOutcome = 96 << 10
-	// beginTime bounds the making of a record, for which an instance waits. It is as long as
-	// that of the trail: a disk that is too slow for one is so for the other. A bucket that
-	// has no leader says so at once.
+	// beginTime bounds the making of a record, for which an instance waits. It equals the bound
+	// of the audit trail: a disk that is too slow for one is too slow for the other. A bucket
+	// without a leader fails at once.
 	//limit:time the record of an idempotency key is made | `unavailable`
 	beginTime = 900 * time.Millisecond
-	// outcomeTime bounds the writing of an outcome, which goes on when the client
-	// has left. What is not written by then the instance knows.
+	// outcomeTime bounds the writing of an outcome, which goes on if the client has left. If the
+	// outcome is not written by then, the instance still knows it.
 	//limit:time that record gets the outcome
 	outcomeTime = 600 * time.Millisecond
-	// outcomeMargin is how long after a call's time limit its edge may still
-	// write how it ended.
+	// outcomeMargin is how long after the time limit of a call its edge may still write how it
+	// ended.
 	outcomeMargin = 5 * time.Second
 )
 
-// Keys is the Deduplicator by records that all edges share: one is made when an
-// instance may begin the call, and written again when the call is over (ADR
-// 0014).
+// Keys is the Deduplicator by records that all edges share (ADR 0014). The record of a key is
+// made when an instance is about to begin the call, in the permit that first passes on: a call
+// that reaches no instance leaves no record. The bucket accepts one record of a key, so of
+// several calls with the key one begins; the others get store.ErrTaken and count as repetitions.
+// When the call is over, its outcome is written into the record; if nothing ran, the record is
+// removed. A repetition finds the record, and replay answers from it. One case runs twice: if
+// nobody knows whether the earlier call of an idempotent tool ran, the repetition runs it again,
+// with doubt set, and its errors never say that nothing ran. Start with Once.
 type Keys struct {
 	outcomes *store.Outcomes
 	caller   *edges.Caller
@@ -88,11 +92,11 @@ type Keys struct {
 	looks    looks
 
 	mu sync.Mutex
-	// running are the calls of this edge that have a record, by id.
+	// running are the ids of this edge's calls that have a record.
 	running map[string]struct{}
 }
 
-// NewKeys makes the Deduplicator of the edge of a caller.
+// NewKeys makes the Deduplicator for the edge of a caller.
 func NewKeys(outcomes *store.Outcomes, caller *edges.Caller, tasks Tasks) *Keys {
 	return &Keys{outcomes: outcomes, caller: caller, tasks: tasks, running: map[string]struct{}{}}
 }
@@ -100,7 +104,7 @@ func NewKeys(outcomes *store.Outcomes, caller *edges.Caller, tasks Tasks) *Keys 
 // keyed is a call with an idempotency key.
 type keyed struct {
 	View
-	// at is the key of its record, same the digest of what is called with what.
+	// at is the key of its record, same the digest of the method, the name and the arguments.
 	at   string
 	same []byte
 }
@@ -131,7 +135,7 @@ func (k *Keys) Once(ctx context.Context, v View, run func(context.Context, Permi
 	if !errors.Is(err, store.ErrTaken) {
 		return answer, err
 	}
-	// Another call with the key began first. What it comes to is the answer.
+	// Another call with the key began first, and this one returns its answer.
 	if earlier, revision, err = k.outcomes.Look(ctx, c.at); err != nil {
 		return nil, unread(err)
 	}
@@ -163,7 +167,7 @@ func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(conte
 		Digest: c.same, Edge: k.caller.Edge(), Service: c.Target.Service, Call: c.ID, Doubt: doubt,
 		Until: time.Now().Add(c.timeLimit() + outcomeMargin).UTC(),
 	}
-	// What is said of a call that did not run is said of the earlier one as well.
+	// If this call did not run, its error speaks of the earlier call as well, which may have run.
 	honest := func(err error) error {
 		if doubt && nothingRan(err) {
 			return speakingOf(fault.From(err), fault.Unknown)
@@ -177,8 +181,8 @@ func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(conte
 	defer k.over(c.ID)
 	answer, err := run(ctx, func(ctx context.Context, instance string) error {
 		record.Instance = instance
-		// Not the client's time: a record of which nobody knows whether it was made
-		// would stay when the client leaves.
+		// Not the client's deadline: if the client leaves while the record is written, nobody
+		// knows whether it was made, and it would stay.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginTime)
 		defer cancel()
 		begin := k.outcomes.Begin
@@ -201,7 +205,7 @@ func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(conte
 	switch end := note(record, answer, err); {
 	case end == free && !doubt:
 		k.outcomes.Drop(after, c.Account, c.at, record, revision)
-	case end == free: // and what the earlier one did is no better known
+	case end == free: // and the outcome of the earlier call is still unknown
 		record.Reason = fault.PeerLost
 		k.outcomes.End(after, c.Account, c.at, record, revision)
 	case end == done:
@@ -222,15 +226,15 @@ func (k *Keys) over(call string) {
 	delete(k.running, call)
 }
 
-// ending is what the end of a call means for its record.
+// ending says what the end of a call means for its record.
 type ending int
 
 const (
-	// done: the record says how it ended, or why nobody knows.
+	// done: the record says how the call ended, or why that is unknown.
 	done ending = iota
 	// free: nothing ran, or the call is not over; its key may be used again.
 	free
-	// goesOn: it goes on without this edge.
+	// goesOn: the call goes on without this edge.
 	goesOn
 )
 
@@ -260,8 +264,7 @@ func note(o *store.Outcome, a *Answer, err error) ending {
 	return done
 }
 
-// noteFrame writes into a record how its call ended by the answer that its
-// instance kept.
+// noteFrame writes into a record how its call ended, from the answer that its instance kept.
 func noteFrame(o *store.Outcome, frame *busv1.Frame, err error) ending {
 	if err == nil && frame.GetTask() != nil {
 		// Whether its edge has made the task is not known.

@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// AuditQuery is the method by which people read the audit trail, and AuditService
-// the service that keeps it.
+// AuditQuery is the method by which people read the audit trail, and AuditService the service
+// that keeps it.
 const (
 	AuditQuery   = bus.AuditQuery
 	AuditService = "audit"
@@ -25,17 +25,16 @@ const (
 const (
 	// SamplingTimeout bounds a call of sampling/createMessage: models think.
 	SamplingTimeout = 2 * time.Minute
-	// AuditTimeout bounds a question about the audit trail: to check a long one
-	// takes a while.
+	// AuditTimeout bounds a question about the audit trail: checking a long trail takes a while.
 	AuditTimeout = 5 * time.Minute
 )
 
-// shareBytes of the digest of who pays are enough to tell callers apart.
+// shareBytes of the digest of the account are enough to tell callers apart.
 const shareBytes = 8
 
-// dispatch puts the call on the bus, bounded by the tool's time limit. What may
-// have an effect begins only with this edge's permit; what has none may be made
-// again when its answer is lost. Requests about tasks need no service.
+// dispatch puts the call on the bus, bounded by the tool's time limit. A call that may have an
+// effect begins only with this edge's permit; a call without effects may be made again if its
+// answer is lost. Requests about tasks need no service.
 func dispatch(cfg *Config) link {
 	shares := quota.New("tasks", maxTasksOfAccount, maxTaskBytes)
 	return func(handler) handler {
@@ -73,9 +72,9 @@ func dispatch(cfg *Config) link {
 	}
 }
 
-// send makes the call. One whose result will be large, with an effect or without, begins
-// with this edge's permit, which it has if there is room. Until then it waits at its
-// service, where that is fair, and takes up no room here.
+// send makes the call. A call with a large expected result, with or without an effect, begins
+// only with this edge's permit, which the edge gives when it has room. Until then the call waits
+// in the fair queue of its service, and takes up no room here.
 func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame *busv1.Frame, err error) {
 	of := budget.Source{Service: r.Target.Service, Method: r.Method, Name: r.Name}
 	permit := r.permit
@@ -109,7 +108,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// timeLimit is the longest a call may take.
+// timeLimit is the longest that a call may take.
 func (v *View) timeLimit() time.Duration {
 	switch t := v.Target.Tool; {
 	case t != nil && t.Timeout > 0:
@@ -135,10 +134,10 @@ func (r *run) request(deadline time.Time) *busv1.Request {
 	}
 }
 
-// harmless reports whether a call may run twice unasked.
+// harmless reports whether a call may run twice without being asked to.
 func (r *run) harmless() bool {
 	if r.Method == mcp.MethodSample {
-		return false // no effect, but somebody pays for each
+		return false // no effect, but each run costs somebody money
 	}
 	return !r.Writes() || r.Target.Tool != nil && r.Target.Tool.KeepsKeys && r.IdempotencyKey != ""
 }

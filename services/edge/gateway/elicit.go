@@ -19,33 +19,34 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// maxAsked bounds what a tool asks, and what it keeps meanwhile, together with the
-// arguments of the call, bytes.
+// maxAsked bounds the questions of a tool, the state that it keeps meanwhile, and the arguments
+// of the call, together, in bytes.
 //
 //limit:message arguments, questions and state of a call that asks, outside MCP | `too_large`
 const maxAsked = 128 << 10
 
-// Methods of what people do about elicitations, as the audit trail names it; they
-// are no methods of MCP.
+// Methods for the requests of people about elicitations, as the audit trail names them; they are
+// not methods of MCP.
 const (
 	MethodElicitationsList = "busbar/elicitations.list"
 	MethodElicitationsGet  = "busbar/elicitations.get"
 )
 
-// Form is what a tool asks its caller to fill in.
+// Question is a form that a tool asks its caller to fill in.
 type Question struct {
 	Message string `json:"message"`
-	// Schema of what is filled in: a flat object.
+	// Schema of the answer: a flat object.
 	Schema jsontext.Value `json:"requested_schema"`
 }
 
-// Forms are what a held call asks, by the keys that the answers have.
+// Questions are the forms that a held call asks its caller to fill in, by the keys of the
+// answers.
 func Questions(held *store.HeldCall) (map[string]Question, error) {
 	return readQuestions(held.Requests)
 }
 
-// readForms reads inputRequests of MCP. Doors that have them held take forms only, which
-// is what they say to services.
+// readQuestions reads inputRequests of MCP. Doors that hold calls support forms only, and tell
+// services so.
 func readQuestions(requests []byte) (map[string]Question, error) {
 	var all map[string]struct {
 		Method string `json:"method"`
@@ -71,8 +72,8 @@ func readQuestions(requests []byte) (map[string]Question, error) {
 	return forms, nil
 }
 
-// elicit keeps the call until its caller has answered what the tool asks. The error
-// says what that is, and under which id.
+// elicit holds the call until its caller has answered the tool's questions. The error has the
+// questions, and the id of the held call.
 func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequired) error {
 	forms, err := readQuestions(asked.InputRequests)
 	switch {
@@ -83,14 +84,14 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 	case len(asked.InputRequests)+len(asked.RequestState)+len(r.Arguments) > maxAsked:
 		return fault.New(fault.TooLarge, "the arguments, what the tool asks and what it keeps until it is answered are more than the %d bytes that a door besides MCP's holds; call it from a client over MCP", maxAsked)
 	}
-	held := r.heldCall(store.Asked(r.Account)) // of anonymous callers, those of one address
+	held := r.heldCall(store.Asked(r.Account)) // anonymous callers at one address count as one
 	held.Requests, held.State = asked.InputRequests, asked.RequestState
 	if err := cfg.Approvals.Hold(ctx, held); err != nil {
 		return err
 	}
 	about := map[string]any{"elicitation": held.ID, "expires": held.Expires.Format(time.RFC3339)}
 	who := "its caller"
-	if r.Approval == nil || r.Approval.Waived || r.Approval.By.ID() == r.Principal.ID() { // else it is told to whom it is not for
+	if r.Approval == nil || r.Approval.Waived || r.Approval.By.ID() == r.Principal.ID() { // otherwise the form would reach someone it is not addressed to
 		about["requests"], who = forms, "you"
 	}
 	data, err := json.Marshal(about, json.Deterministic(true))
@@ -100,7 +101,7 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 	return fault.New(fault.InputRequired, "tool %s asks %s something; the call is held for the answer until %s", fault.Clip(r.Name), who, held.Expires.Format("15:04 UTC")).With(data)
 }
 
-// heldCall is the call as it is kept for somebody.
+// heldCall is the call in the form in which it is held for a decider.
 func (r *run) heldCall(decider string) *store.HeldCall {
 	held := &store.HeldCall{
 		ID: rand.Text(), Principal: r.Principal.ID(), For: decider, Account: r.Account,
@@ -113,8 +114,8 @@ func (r *run) heldCall(decider string) *store.HeldCall {
 	return held
 }
 
-// Elicitations returns the calls that wait for their caller's answer, the oldest first
-// and at most 1,000, without their arguments.
+// Elicitations returns the calls that wait for their caller's answer, the oldest first and at
+// most 1,000, without their arguments.
 func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
 	look := g.look(MethodElicitationsList, "", door, credentials)
 	defer func() { look.done(ctx, err) }()
@@ -130,8 +131,8 @@ func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Cre
 	return oldest(all), err
 }
 
-// FindElicitation returns a call that waits for its caller's answer. The error has
-// reason UnknownElicitation if no such call waits.
+// FindElicitation returns a call that waits for its caller's answer. The error has reason
+// UnknownElicitation if no such call waits.
 func (g *Gateway) FindElicitation(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
 	look := g.look(MethodElicitationsGet, id, door, credentials)
 	defer func() { look.done(ctx, err) }()
@@ -141,7 +142,7 @@ func (g *Gateway) FindElicitation(ctx context.Context, door string, credentials 
 	return g.asked(ctx, look.r.Account, id, Approvals.Look)
 }
 
-// asked finds what an account is asked, by Approvals.Look or Take.
+// asked finds a call that waits for the answer of an account, by Approvals.Look or Take.
 func (g *Gateway) asked(ctx context.Context, account, id string, by func(Approvals, context.Context, string, string) (*store.HeldCall, error)) (*store.HeldCall, error) {
 	if g.cfg.Approvals == nil {
 		return nil, unknownElicitation()
@@ -160,10 +161,10 @@ func unknownElicitation() *fault.Error {
 	return fault.New(fault.UnknownElicitation, "nothing with this id waits for your answer: it was answered already, its time is over, or it was never there; make the call again")
 }
 
-// Answer goes on with a call whose tool asked its caller, with the answers by key: a
-// JSON object of ElicitResults of MCP, which have to be what was asked for. A call that
-// fails before it runs can be answered again, for the rest of its time; one that asks
-// more is held again, as another one.
+// Answer continues a call whose tool asked its caller. responses is a JSON object of MCP's
+// ElicitResults by key, which must match the questions. A call that fails before it runs can be
+// answered again, for the rest of its time. A call that asks for more is held again, under
+// another id.
 func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentials, id string, responses []byte, onFrame OnFrame) (*Answer, error) {
 	look := g.look(MethodElicitationsGet, id, door, credentials)
 	if _, err := look.authenticate(ctx); err != nil { // wrong answers count for limits, too
@@ -179,7 +180,7 @@ func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentia
 	if held, err = g.asked(ctx, look.r.Account, id, Approvals.Take); err != nil {
 		return nil, err
 	}
-	credentials.Toolset = held.Toolset // for the record: the call is what the set made of it
+	credentials.Toolset = held.Toolset // for the record: the call is already resolved through the set
 	r := newRun(&Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
 		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey,
@@ -190,14 +191,14 @@ func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentia
 	if r.ranNot(err) && !fault.Is(err, fault.InputRequired) && !fault.Is(err, fault.ApprovalRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
-		// One that cannot be held again has to be made again, which is safe.
+		// A call that cannot be held again has to be made again, which is safe.
 		_ = g.cfg.Approvals.Return(after, held)
 	}
 	return answer, err
 }
 
-// checkResponses requires an answer to each of the questions, of the form that was
-// asked for. The error names the place.
+// checkResponses requires an answer to each of the questions, in the form that was asked for. The
+// error names the place.
 func checkResponses(requests, responses []byte) error {
 	var asked, all map[string]jsontext.Value
 	if err := json.Unmarshal(requests, &asked); err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// doorOfPolicy is the door of what an edge does because the policy says so.
+// doorOfPolicy is the door of actions that an edge takes because of the policy.
 const doorOfPolicy = "policy"
 
-// Why a task is ended that its client did not cancel; its client is not told, as it may
-// not know of the task any more.
+// The reasons for ending a task that its client did not cancel. The client is not told: it may no
+// longer know of the task.
 const (
 	whyDenied  = "the policy no longer allows the tool"
 	whyRevoked = "the credential that the task was begun with was revoked"
 )
 
-// EndTasks ends the tasks that are under way without a right: those whose principal may
-// not use the tool any more, and those of credentials that were revoked, as revoked
-// reports. Each is recorded once, whichever edge ends it.
+// EndTasks ends the running tasks that have lost their right to run: those whose principal may no
+// longer use the tool, and those whose credentials were revoked, as revoked reports. Each is
+// recorded once, whichever edge ends it.
 func (g *Gateway) EndTasks(ctx context.Context, revoked func(ctx context.Context, credential string) (bool, error)) error {
 	if g.cfg.Tasks == nil {
 		return nil

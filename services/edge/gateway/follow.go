@@ -9,10 +9,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// Follow carries on with the stream of a call that an edge made before, after a
-// position; see edges.Caller.Follow. The call passed the chain then. How it ends
-// is recorded, as the end of that call, by every edge that tells a client; a response
-// that an edge sent, by that edge alone.
+// Follow continues the stream of a call that an edge made before, after a position; see
+// edges.Caller.Follow. The call passed the chain when it was made. Every edge that tells a client
+// how the call ended records that as the end of that call. A response that an edge sent is
+// recorded by that edge alone.
 func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
 	r := newRun(c, onFrame)
 	r.begun = true
@@ -37,7 +37,7 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onF
 	}
 	if asked := answer.InputRequired; asked != nil {
 		if r.ofApproval = r.Stream.AskedByEdge(); !r.ofApproval && demand(g.cfg.Access, r.View).Needed {
-			// Its service asks only in a call that a person has agreed to.
+			// The service asks only in a call that a person has approved.
 			asked.RequestState = r.approvalState(agreed, asked.RequestState)
 		}
 	}

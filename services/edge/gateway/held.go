@@ -19,19 +19,19 @@ import (
 const (
 	// maxHeld bounds a list of held calls.
 	maxHeld = 1000
-	// maxHeldArguments bounds the arguments of a call that is held, bytes.
+	// maxHeldArguments bounds the arguments of a held call, in bytes.
 	//limit:message arguments of a call that is held for a person | `too_large`
 	maxHeldArguments = 64 << 10
 )
 
-// Who decides on a held call, as "approver" of the error's data says it.
+// The deciders of a held call, as "approver" of the error's data names them.
 const (
-	byCaller = "caller" // the person behind who made it
-	byOthers = "others" // somebody whom the policy lets, never who made it
+	byCaller = "caller" // the person behind the caller
+	byOthers = "others" // somebody whom the policy allows to approve, never the caller
 )
 
-// hold keeps the call for a person. The text of the error is what a model reads:
-// it does not say how to agree, which the error's data does.
+// hold keeps the call for a person. A model reads the text of the error, so the text does not say
+// how to approve; the data of the error does.
 func (r *run) hold(ctx context.Context, cfg *Config) error {
 	if len(r.Arguments) > maxHeldArguments {
 		return fault.New(fault.TooLarge, "the arguments are %d bytes, and of a call that waits for a person at most %d are kept; "+
@@ -65,9 +65,8 @@ func (r *run) hold(ctx context.Context, cfg *Config) error {
 	return f
 }
 
-// Held returns the calls that somebody may decide on: its own, or where the policy
-// says so those of others of its tenant; the oldest first and at most 1,000, without
-// their arguments.
+// Held returns the calls that a principal may decide on: its own or, if the policy says so, those
+// of others of its tenant. The oldest come first, at most 1,000, without their arguments.
 func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
 	look := g.look(MethodApprovalsList, "", door, credentials)
 	defer func() { look.done(ctx, err) }()
@@ -89,7 +88,7 @@ func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials
 	return oldest(all), nil
 }
 
-// oldest are those at the head of a list of held calls.
+// oldest returns the first calls of a list, the oldest first.
 func oldest(all []*store.HeldCall) []*store.HeldCall {
 	slices.SortFunc(all, func(a, b *store.HeldCall) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID))
@@ -97,7 +96,7 @@ func oldest(all []*store.HeldCall) []*store.HeldCall {
 	return all[:min(len(all), maxHeld)]
 }
 
-// deciders are those as whom somebody decides.
+// deciders are the deciders that a principal may act as.
 func (g *Gateway) deciders(who Principal) []string {
 	if !g.cfg.Access.Approves(who) {
 		return []string{who.ID()}
@@ -109,8 +108,8 @@ func (g *Gateway) mayApprove(who Principal, held *store.HeldCall) bool {
 	return g.cfg.Access.MayApprove(who, held.Principal, held.Name)
 }
 
-// FindHeld returns a call that somebody may decide on, so that it may know what it
-// agrees to. The error has reason UnknownApproval if there is none.
+// FindHeld returns a call that a principal may decide on, so that it can see what it approves.
+// The error has reason UnknownApproval if no such call is held.
 func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
 	look := g.look(MethodApprovalsGet, id, door, credentials)
 	defer func() { look.done(ctx, err) }()
@@ -122,7 +121,7 @@ func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credent
 	return held, err
 }
 
-// findHeld returns a call that somebody may decide on, and as whom it does.
+// findHeld returns a call that a principal may decide on, and the decider that it acts as.
 func (g *Gateway) findHeld(ctx context.Context, who Principal, id string) (*store.HeldCall, string, error) {
 	if g.cfg.Approvals == nil {
 		return nil, "", store.UnknownApproval()
@@ -150,14 +149,14 @@ func over(held *store.HeldCall) error {
 	return nil
 }
 
-// Methods of what people do about approvals, as the audit trail names it; they
-// are no methods of MCP.
+// Methods for the requests of people about approvals, as the audit trail names them; they are not
+// methods of MCP.
 const (
 	MethodApprovalsList = "busbar/approvals.list"
 	MethodApprovalsGet  = "busbar/approvals.get"
 )
 
-// look is somebody looking at held calls, for the record.
+// look is a request about held calls, for the record.
 type look struct {
 	g *Gateway
 	r *run
@@ -178,7 +177,7 @@ func (l look) done(ctx context.Context, err error) {
 	_ = record(ctx, l.g.cfg.Auditor, l.r, &Answer{Result: &busv1.Result{}}, err)
 }
 
-// callerOf is who made a held call.
+// callerOf is the principal that made a held call.
 func callerOf(held *store.HeldCall) Principal {
 	who := &busv1.Identity{}
 	if proto.Unmarshal(held.Caller, who) != nil { // the store's own bytes
@@ -187,10 +186,9 @@ func callerOf(held *store.HeldCall) Principal {
 	return principalOf(who)
 }
 
-// Approve carries out a held call as its caller made it, if who may decide on it
-// agrees; a refusal is recorded as the end of a call, too. One that somebody else
-// agrees to runs as its caller. A call that fails before it runs is held again, for
-// the rest of its time.
+// Approve carries out a held call as its caller made it, if a person that may decide on it
+// agrees. A refusal is recorded as the end of a call, too. A call that another person approves
+// runs as its caller. A call that fails before it runs is held again, for the rest of its time.
 func (g *Gateway) Approve(ctx context.Context, door string, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
 	who, err := g.Authenticate(ctx, credentials)
 	if err != nil {
@@ -211,11 +209,11 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 	if decider != who.ID() {
 		caller = callerOf(held)
 		c.Who = func() (Principal, error) { return caller, nil }
-		// Of an anonymous caller, the address is whose share the call takes.
+		// The account of an anonymous caller is an address; the call counts for that.
 		address, _ := strings.CutPrefix(held.Account, "@")
 		c.Credentials = Credentials{Address: address}
 	}
-	c.Credentials.Toolset = held.Toolset // for the record: the call is what the set made of it
+	c.Credentials.Toolset = held.Toolset // for the record: the call is already resolved through the set
 	r := newRun(c, onFrame)
 	r.found, r.approved, r.Approval = true, held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
 	if !yes {
@@ -226,7 +224,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 	if r.ranNot(err) && !errors.Is(err, errChanged) && !fault.Is(err, fault.InputRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
-		// One that cannot be held again, also because its caller has no room left, has
+		// A call that cannot be held again, for example because its caller has no room left, has
 		// to be made again, which is safe.
 		_ = g.cfg.Approvals.Return(after, held)
 	}

@@ -20,60 +20,60 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Credentials are what a door knows of who calls, and how they see the fleet.
+// Credentials are what a door knows about the caller, and about the caller's way to see the
+// catalogue.
 type Credentials struct {
 	// Bearer is the token of the Authorization header with the scheme Bearer.
 	Bearer string
-	// Address is that of the client's connection, without its port; empty for a
-	// client of this machine, over stdio. It proves nothing.
+	// Address is the address of the client's connection, without its port; empty for a client of
+	// this machine, over stdio. It proves nothing.
 	Address string
-	// Client is where the client is, if its connection is that of a proxy that says so;
-	// empty for Address. Admit finds it out.
+	// Client is the client's own address, if the connection comes from a proxy that reports it;
+	// empty if it is Address. Admit sets it.
 	Client string
-	// Header is what the client sent, by canonical names, metadata of gRPC too; nil
-	// over stdio. Nobody changes it.
+	// Header has the headers of the request by canonical names, or the metadata of gRPC; nil over
+	// stdio. Nobody changes it.
 	Header http.Header
-	// Method, Host and Path are those of the HTTP request, for proofs that are bound
-	// to one (RFC 9449); Secure says that it came encrypted.
+	// Method, Host and Path belong to the HTTP request, for proofs that are bound to one (RFC
+	// 9449). Secure says that it came encrypted.
 	Method, Host, Path string
 	Secure             bool
-	// Certificate is the client's, which the listener has verified; nil for none.
+	// Certificate is the client's certificate, which the listener has verified; nil for none.
 	Certificate *x509.Certificate
 
-	// Toolset is the toolset through which the client sees what services offer; empty for
-	// none. It proves nothing.
+	// Toolset names the toolset through which the client sees the catalogue; empty for none. It
+	// proves nothing.
 	Toolset string
-	// Search: the client wants tools that search in place of the list of tools.
+	// Search: the client wants search tools in place of the list of tools.
 	Search bool
 
-	// known is who that is, found out before; see Admit.
+	// known is the principal that was found for these credentials before; see Admit.
 	known *known
 	// again: see Again.
 	again bool
 }
 
-// Principal is who calls.
+// Principal is the party behind a call.
 type Principal struct {
 	Name   string
 	Tenant string
 	Scopes []string
-	// Roles are those that the credentials bring. The policy may give more.
+	// Roles are the roles that the credentials bring. The policy may add more.
 	Roles []string
-	// Program says that it is a program on its own behalf, not for a person.
+	// Program says that the principal is a program acting for itself, not for a person.
 	Program bool
-	// Expires is when the credentials are no longer good; zero for never.
+	// Expires is when the credentials expire; zero means never.
 	Expires time.Time
-	// Credential names what was shown, for people, and never a secret.
+	// Credential names the credential, for people. It is never a secret.
 	Credential string
 }
 
-// Again reports whether these credentials were good before and are looked at again,
-// as those of an open stream are: a proof that is good once is not used up by that.
+// Again reports whether these credentials were valid before and are checked again, like those of
+// an open stream. Such a check does not use up a proof that is valid once.
 func (c Credentials) Again() bool { return c.again }
 
-// Challenge says how to show better credentials: values of WWW-Authenticate (RFC
-// 9110, 11.6.1). It is wrapped in the fault of who refuses, and written by doors
-// that have such a header.
+// Challenge says how to show better credentials: values of WWW-Authenticate (RFC 9110, 11.6.1).
+// An authenticator wraps it in the fault of its refusal, and doors with such a header write it.
 type Challenge []string
 
 // Error implements error.
@@ -82,24 +82,24 @@ func (c Challenge) Error() string { return strings.Join(c, ", ") }
 // Anonymous is the principal of an edge without authentication.
 var Anonymous = Principal{Name: "anonymous"}
 
-// ID names a principal among those of all tenants.
+// ID is the principal's name, unique among all tenants.
 func (p Principal) ID() string { return strconv.Itoa(len(p.Tenant)) + ":" + p.Tenant + p.Name }
 
-// TenantOf is the tenant of a principal's ID; empty for any other text.
+// TenantOf is the tenant in a principal's ID; empty for any other text.
 func TenantOf(id string) string {
 	tenant, _ := quota.Tenant(id)
 	return tenant
 }
 
-// NameOf is the name of a principal, by its ID.
+// NameOf is the name in a principal's ID.
 func NameOf(id string) string {
 	_, rest, _ := strings.Cut(id, ":")
 	return strings.TrimPrefix(rest, TenantOf(id))
 }
 
-// Account names the party that a client's use of shared room is counted for: its
-// principal, or while that is anonymous the address of its client. A call that a
-// service makes counts for the account of the call that the service carries out.
+// Account names the party that pays for a client's use of shared room: its principal or, for an
+// anonymous one, the address of the client. A call that a service makes counts for the account of
+// the call that the service carries out.
 func Account(p Principal, c Credentials) string {
 	if p.Name != Anonymous.Name || p.Tenant != Anonymous.Tenant {
 		return p.ID()
@@ -108,8 +108,8 @@ func Account(p Principal, c Credentials) string {
 	return "@" + network(cmp.Or(c.Client, c.Address))
 }
 
-// network is the part of an address that one party has for itself: an IPv6
-// client can take any address of its /64.
+// network is the part of an address that one party has for itself: an IPv6 client can take any
+// address of its /64.
 func network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -123,20 +123,20 @@ func network(address string) string {
 	return p.String()
 }
 
-// Authenticator establishes who calls.
+// Authenticator identifies callers.
 type Authenticator interface {
-	// Authenticate returns the principal of the credentials, or a *fault.Error
-	// with reason Unauthenticated.
+	// Authenticate returns the principal of the credentials, or a *fault.Error with reason
+	// Unauthenticated.
 	Authenticate(ctx context.Context, c Credentials) (Principal, error)
 }
 
-// everybody is anonymous.
+// everybody makes every caller anonymous.
 type everybody struct{}
 
 func (everybody) Authenticate(context.Context, Credentials) (Principal, error) { return Anonymous, nil }
 
-// authenticate finds out who calls: the principal of the credentials, of the
-// delegation of a service, or whom the door knows.
+// authenticate identifies the caller: by the credentials, by the delegation of a service, or by
+// the door that knows the caller.
 func authenticate(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -167,16 +167,16 @@ func (r *run) authenticate(ctx context.Context, cfg *Config) (err error) {
 	return err
 }
 
-// known is who was found behind credentials.
+// known is the principal that was found for credentials.
 type known struct {
 	Principal
-	// until is when they are looked at again; endings is how often credentials had
-	// ended before their time when they were looked at.
+	// until is when the credentials are checked again. endings is how many credentials had ended
+	// before their time when these were checked.
 	until   time.Time
 	endings int64
 }
 
-// know returns credentials with who was found behind them.
+// know returns the credentials with the principal that was found for them.
 func (cfg *Config) know(c Credentials, p Principal, endings int64) Credentials {
 	now := time.Now()
 	c.known = &known{p, now.Add(lookAgain), endings}
@@ -186,7 +186,7 @@ func (cfg *Config) know(c Credentials, p Principal, endings int64) Credentials {
 	return c
 }
 
-// who is behind credentials.
+// who returns the principal of credentials.
 func (cfg *Config) who(ctx context.Context, c Credentials) (Principal, error) {
 	if k := c.known; k != nil && k.endings == cfg.endings.Load() && time.Now().Before(k.until) {
 		return k.Principal, nil
@@ -196,12 +196,12 @@ func (cfg *Config) who(ctx context.Context, c Credentials) (Principal, error) {
 }
 
 const (
-	// maxDepth is how many calls of services may stand between a client and a
-	// tool, so that tools which call each other come to an end.
+	// maxDepth is how many calls of services may stand between a client and a tool, so that tools
+	// which call each other come to an end.
 	//limit:call depth of tools that call tools | `forbidden`
 	maxDepth = 4
-	// maxDelegation is the longest a call may use its caller's rights, whatever its
-	// tool says it takes. A task has them for store.KeyLife.
+	// maxDelegation is the longest that a call may use its caller's rights, whatever time limit
+	// its tool has. A task has them for store.KeyLife.
 	//limit:time rights of a caller for a tool that calls tools, at most
 	maxDelegation = time.Hour
 )
@@ -209,8 +209,8 @@ const (
 // delegations are sealed for this, and for nothing else.
 var delegations = []byte("delegation")
 
-// delegate lets the service of a call make others on the caller's behalf until
-// a time, and store.ClockSlack. Nil for tools that call no others.
+// delegate lets the service of a call make others on the caller's behalf until a time, and
+// store.ClockSlack. It is nil for tools that call no others.
 func (r *run) delegate(ctx context.Context, s *store.Sealer, until time.Time) ([]byte, error) {
 	if r.Target.Tool == nil || !r.Target.Tool.CallsTools {
 		return nil, nil
@@ -222,11 +222,11 @@ func (r *run) delegate(ctx context.Context, s *store.Sealer, until time.Time) ([
 	if err != nil {
 		return nil, err
 	}
-	// What is sealed ends at a whole second: the exact time is inside.
+	// The sealer ends at a whole second, and the exact time is inside.
 	return s.Seal(ctx, delegations, plain, until.Add(time.Second))
 }
 
-// accept takes over who a service calls for.
+// accept takes over the caller for which a service calls.
 func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 	refused := fault.New(fault.Forbidden, "no call is under way on whose behalf this one could be made")
 	r.Client = &busv1.Client{Name: r.Service, Capabilities: []byte("{}")}
@@ -249,8 +249,8 @@ func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 	return nil
 }
 
-// words is the door at which the client called, in whose words errors are; empty for
-// those of MCP.
+// words is the door at which the client called; errors use the words of that door. It is empty
+// for the doors of MCP.
 func (r *run) words() string {
 	switch {
 	case r.Delegation != nil:
@@ -261,9 +261,9 @@ func (r *run) words() string {
 	return r.Door
 }
 
-// onward adds the way on to the failure of a call that a service makes, which may show
-// it to its client as a part of its result, and of one through a toolset, whose lists are
-// others.
+// onward adds advice to the failure of two kinds of calls: those that a service makes, because
+// the service may show the error to its client as a part of its result, and those through a
+// toolset, because its lists differ.
 func (r *run) onward(err error) error {
 	set := r.Credentials.Toolset
 	if r.Delegation == nil && set == "" {
@@ -277,7 +277,7 @@ func identity(p Principal) *busv1.Identity {
 	return &busv1.Identity{Principal: p.Name, Tenant: p.Tenant, Scopes: p.Scopes, Roles: p.Roles, Program: p.Program}
 }
 
-// principalOf is who an edge said that somebody is.
+// principalOf is the principal that an edge put into an identity.
 func principalOf(i *busv1.Identity) Principal {
 	return Principal{Name: i.GetPrincipal(), Tenant: i.GetTenant(), Scopes: i.GetScopes(), Roles: i.GetRoles(), Program: i.GetProgram()}
 }

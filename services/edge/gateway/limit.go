@@ -10,12 +10,12 @@ import (
 
 // Limiter protects the edge and the services behind it.
 type Limiter interface {
-	// Acquire admits a call and returns what releases its place, or a
-	// *fault.Error with reason RateLimited or Overloaded. It must not block.
+	// Acquire admits a call and returns the function that releases its slot, or a *fault.Error
+	// with reason RateLimited or Overloaded. It must not block.
 	Acquire(ctx context.Context, v View) (release func(), err error)
 }
 
-// limit bounds the calls in flight, and the bytes they have brought, for all and
+// limit bounds the calls in flight, and the bytes they have brought, for all callers together and
 // for each account.
 func limit(cfg *Config) link {
 	return func(next handler) handler {
@@ -35,35 +35,35 @@ func limit(cfg *Config) link {
 	}
 }
 
-// Track opens an account for the results of a request that a client makes. Doors
-// release it when the answer is written, or nobody waits for it.
+// Track opens an account for the results of a client's request. Doors release it when the answer
+// is written, or when nobody waits for it.
 func (g *Gateway) Track(ctx context.Context) (_ context.Context, release func()) {
 	return g.cfg.Budget.Open(ctx, g.cfg.Budget.MaxRequest())
 }
 
-// TrackAny is Track for requests that are answered bit by bit, however much that is
-// in all; each bit is a budget.Part.
+// TrackAny is Track for requests that are answered part by part, without a bound on the whole;
+// each part is a budget.Part.
 func (g *Gateway) TrackAny(ctx context.Context) (_ context.Context, release func()) {
 	return g.cfg.Budget.Open(ctx, 0)
 }
 
-// DefaultInFlight is how many calls one edge carries at once.
+// DefaultInFlight is how many concurrent calls one edge carries.
 //
 //limit:call calls in flight of an edge | `overloaded`
 const DefaultInFlight = 10_000
 
 const (
-	// greed is how many calls of one tenant may be in flight for each place that is
-	// free: the fuller the edge is, the less a tenant may have that has much. One
-	// alone gets eight ninths of all places, two that want everything eight
-	// seventeenths each, and who has few finds a place at any time.
+	// greed is how many calls of one tenant may be in flight for each free slot: the fuller the
+	// edge is, the less a tenant with many calls may have. A single tenant gets eight ninths of
+	// all slots. Two that want everything get eight seventeenths each. A tenant with few calls
+	// always finds a slot.
 	greed = 8
-	// idleParties is how many tenants are remembered that have no call in flight.
+	// idleParties is how many tenants without calls in flight are remembered.
 	idleParties = 1024
 )
 
-// InFlight is the Limiter that bounds the calls in flight, and shares the places
-// between tenants. A principal without a tenant counts by itself.
+// InFlight is the Limiter that bounds the calls in flight and shares the slots between tenants. A
+// principal without a tenant counts by itself.
 type InFlight struct {
 	limit int
 
@@ -72,13 +72,13 @@ type InFlight struct {
 	parties map[string]*party
 }
 
-// party is what a tenant has in flight.
+// party is the number of calls that a tenant has in flight.
 type party struct {
 	n       int
 	release func()
 }
 
-// NewInFlight returns a Limiter that admits n calls at once.
+// NewInFlight returns a Limiter that admits n concurrent calls.
 func NewInFlight(n int) *InFlight { return &InFlight{limit: n, parties: map[string]*party{}} }
 
 // Now is how many calls are in flight.
@@ -115,7 +115,7 @@ func (l *InFlight) Acquire(_ context.Context, v View) (func(), error) {
 	return p.release, nil
 }
 
-// party is one with nothing in flight.
+// party is a party with nothing in flight.
 func (l *InFlight) party(name string) *party {
 	p := &party{}
 	p.release = func() { l.release(name, p) }

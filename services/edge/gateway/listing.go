@@ -25,8 +25,8 @@ type Listed struct {
 	tenant string
 }
 
-// List returns the list of resources or prompts that who makes c sees. Of c only the
-// door, the credentials, the client and the trace count.
+// List returns the list of resources or prompts as the caller of c sees it. Only the door, the
+// credentials, the client and the trace of c count.
 func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call) (*Listed, error) {
 	p, err := g.Authenticate(ctx, c.Credentials)
 	if err != nil {
@@ -35,12 +35,12 @@ func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call) (*List
 	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.view(p, &c.Credentials)), g, c, kind, p.Tenant}, nil
 }
 
-// Asks reports whether services are asked for some of the list.
+// Asks reports whether services are asked for a part of the list.
 func (l *Listed) Asks() bool { return l.Lists(l.kind, l.tenant) }
 
-// Page returns entries from a cursor on, with those that services list themselves;
-// see catalogue.Snapshot.List. Asking a service is a call like others, on behalf of
-// who sees the list.
+// Page returns entries from a cursor on, including those that services list themselves; see
+// catalogue.Snapshot.List. Asking a service is a call like others, on behalf of the caller that
+// sees the list.
 func (l *Listed) Page(ctx context.Context, cursor []byte, limit int) (entries [][]byte, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -67,7 +67,7 @@ func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
 	return l.Snapshot.Listed(l.kind, l.tenant, target.Service, name, raw)
 }
 
-// question is what a service is asked for of its list.
+// question is the request to a service for a page of its list.
 type question struct {
 	Cursor string `json:"cursor,omitzero"`
 	Limit  int    `json:"limit"`

@@ -24,14 +24,14 @@ func owner(p Principal) []byte {
 	return sum[:]
 }
 
-// OpenMailbox makes room for what a client posts, at this edge or another, for a
-// stream that it keeps open.
+// OpenMailbox makes room for the posts of a client, at this edge or another one, for a stream
+// that it keeps open.
 func (g *Gateway) OpenMailbox(s *Lease) *edges.Mailbox {
 	return g.cfg.Caller.OpenMailbox(owner(s.Who()))
 }
 
-// Post hands what a client posted to the edge with the mailbox, if its owner is
-// the same principal.
+// Post passes the client's post to the edge with the mailbox, if the mailbox belongs to the same
+// principal.
 func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
 	p, err := g.Authenticate(ctx, c)
 	if err != nil {
@@ -48,8 +48,8 @@ func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body 
 	return g.cfg.Caller.Post(ctx, address, owner(p), edges.Posted{Body: body, Identity: sealed})
 }
 
-// Posted returns the credentials of a post to a stream's mailbox: those of the
-// stream, with what who posted may do.
+// Posted returns the credentials for a post to a stream's mailbox: the credentials of the stream,
+// with the rights of the poster.
 func (g *Gateway) Posted(ctx context.Context, s *Lease, p edges.Posted) (Credentials, error) {
 	plain, err := g.cfg.Sealer.Open(ctx, posts, p.Identity)
 	if err != nil {

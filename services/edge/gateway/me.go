@@ -2,15 +2,15 @@ package gateway
 
 import "context"
 
-// MethodLimits is how the audit trail names that somebody asked what is left of its
-// limits, which counts for none of them; it is no method of MCP.
+// MethodLimits is the audit trail's name for a question about remaining limits, which itself
+// counts for none of them. It is not a method of MCP.
 const MethodLimits = "busbar/limits"
 
-// MethodMe is how the audit trail names that somebody asked who it is here; it is no
+// MethodMe is the audit trail's name for a caller's question about its own identity. It is not a
 // method of MCP.
 const MethodMe = "busbar/access.me"
 
-// Me says who is behind the credentials of a request, and which roles it has here.
+// Me returns the principal behind the credentials of a request, and its roles here.
 func (g *Gateway) Me(ctx context.Context, c *Call) (Principal, []string, error) {
 	who, err := g.enter(ctx, c)
 	if err != nil {

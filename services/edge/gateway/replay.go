@@ -14,14 +14,14 @@ import (
 // replayEvery is how often a repetition looks whether the first call is over.
 const replayEvery = 100 * time.Millisecond
 
-// again lets a repetition run, in place of the revision of the record; 0 for none.
+// again lets a repetition run. Its record replaces the given revision; 0 means no record.
 type again struct {
 	revision uint64
-	// doubt says that the earlier call may have run, and does no harm once more.
+	// doubt says that the earlier call may have run; running the tool once more does no harm.
 	doubt bool
 }
 
-// executed is whether the earlier call ran.
+// executed says whether the earlier call ran.
 func (a *again) executed() fault.Executed {
 	if a.doubt {
 		return fault.Unknown
@@ -29,8 +29,14 @@ func (a *again) executed() fault.Executed {
 	return fault.No
 }
 
-// replay answers a call that began before, and waits for its end if need be. again is not
-// nil if this one may run.
+// replay answers a repetition from the record of the earlier call. It waits for that call to end
+// if need be, for the time limit of the tool at most. A settled record has the answer. Otherwise
+// ask finds out more, from the instance that was permitted to run the call: it knows whether the
+// call began and how it ended, even if the edge of the call is gone. If the instance is gone as
+// well, or knows nothing, the edge of the call may still write the end. If nobody can say how the
+// call ended, the outcome is unknown: the call is made again only if its tool is idempotent, and
+// refused otherwise. again is not nil if this repetition may run; there is neither an answer nor
+// an error then.
 func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision uint64) (*Answer, *again, error) {
 	patience := time.NewTimer(c.timeLimit())
 	defer patience.Stop()
@@ -80,20 +86,23 @@ func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision 
 	}
 }
 
-// What asking for a call that is not over comes to.
+// asked is the result of asking about a call that is not settled.
 type asked int
 
 const (
+	// waits: the call may still end, so look again later.
 	waits asked = iota
+	// ranNot: the earlier call did not run, or may run again, so this one runs.
 	ranNot
+	// nobodyKnows: the end of the call cannot be found out any more.
 	nobodyKnows
-	// silent: the instance that has the call is there, and says nothing.
+	// silent: the instance that has the call is there, but does not answer.
 	silent
 	// learned: the record has been filled in.
 	learned
 )
 
-// ask finds out what became of a call whose record does not say.
+// ask finds out how a call ended whose record does not say so.
 func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uint64) asked {
 	state := bus.CallUnknown
 	var frame *busv1.Frame
@@ -111,7 +120,7 @@ func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uin
 		return ranNot
 	case bus.CallEnded:
 		if frame.GetTask() != nil && (k.edgeHas(ctx, r) || k.written(ctx, c.at, revision)) {
-			return waits // its edge makes the task, or has just written which one it is
+			return waits // its edge makes the task, or has just written which task it is
 		}
 		switch noteFrame(r, frame, err) {
 		case free:
@@ -131,12 +140,12 @@ func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uin
 		}
 		return waits
 	}
-	// The instance is gone, or knows nothing. Its edge may.
+	// The instance is gone, or knows nothing. Its edge may know.
 	switch {
 	case r.Reason == "" && k.edgeHas(ctx, r) && time.Now().Before(r.Until):
 		return waits
 	case state == bus.CallGone && c.Target.Tool.Idempotent && !r.Ran:
-		r.Doubt = true // it may have run, which does no harm once more
+		r.Doubt = true // it may have run; running it once more does no harm
 		return ranNot
 	case r.Reason == "" && k.written(ctx, c.at, revision):
 		return waits
@@ -165,7 +174,7 @@ func (k *Keys) edgeHas(ctx context.Context, r *store.Outcome) bool {
 	return k.caller.Present(ctx, r.Edge)
 }
 
-// written reports whether a record was written since.
+// written reports whether the record was written since the revision.
 func (k *Keys) written(ctx context.Context, at string, revision uint64) bool {
 	_, now, err := k.outcomes.Look(ctx, at)
 	return err == nil && now != revision
@@ -182,14 +191,14 @@ func (k *Keys) settled(ctx context.Context, r *store.Outcome) (*Answer, error) {
 			err = unknownTask()
 		}
 		if err != nil {
-			return nil, fault.From(err).Ran(fault.Yes) // it became a task, whatever became of that
+			return nil, fault.From(err).Ran(fault.Yes) // it became a task, whatever happened to that task
 		}
 		return &Answer{Task: task, Replayed: true}, nil
 	}
 	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}, Replayed: true}, nil
 }
 
-// unread refuses a call whose key's record cannot be read.
+// unread refuses a call because the record of its key cannot be read.
 func unread(err error) error {
 	f := fault.New(fault.From(err).Reason, "the record of the idempotency key cannot be read, so this call was not made, and whether an earlier one with the key ran is not known; ask again with the same key").
 		Ran(fault.Unknown).Because(err)
@@ -197,22 +206,22 @@ func unread(err error) error {
 	return f
 }
 
-// underWay refuses a repetition of a call that is not over: executed is whether that call
-// may have had its effect already.
+// underWay refuses a repetition of a call that is not over. executed says whether that call may
+// have had its effect already.
 func underWay(executed fault.Executed) error {
 	f := fault.New(fault.Conflict, "a call with this idempotency key is under way; ask again with the same key").Ran(executed)
 	f.RetryAfter = time.Second
 	return f
 }
 
-// notTold is about the earlier call, too, whose answer may still come.
+// notTold speaks of the earlier call, too: its answer may still come.
 func notTold() error {
 	f := fault.New(fault.PeerLost, "the instance that has the earlier call with this idempotency key does not answer; ask again with the same key").Ran(fault.Unknown)
 	f.RetryAfter = time.Second
 	return f
 }
 
-// unknownOutcome is about the earlier call, which is not made again.
+// unknownOutcome speaks of the earlier call, which is not made again.
 func unknownOutcome(reason fault.Reason) error {
 	return fault.New(reason, "nobody knows whether the earlier call with this idempotency key ran, so it is not made again; see what it did, and take a new key").
 		Ran(fault.Unknown)

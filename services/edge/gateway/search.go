@@ -18,14 +18,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/search"
 )
 
-// Tools of the edge itself, which stand in for a list of tools. A service that has a
-// tool of such a name keeps it.
+// Tools of the edge itself, which replace a list of tools. A service that has a tool of such a
+// name keeps it.
 const (
 	SearchTools   = "search_tools"
 	DescribeTools = "describe_tools"
 )
 
-// Bounds of what the two answer.
+// Bounds of the answers of the two tools.
 const (
 	//limit:message@maxFound tools in an answer of `search_tools`
 	defaultFound, maxFound = 5, 10
@@ -37,8 +37,7 @@ const (
 	maxSaid           = 160 // of one description
 )
 
-// StandIns is the list of tools in the place of a longer one: its entries, as members of
-// a result.
+// StandIns is the list of tools that replaces a longer one: its entries, as members of a result.
 var StandIns = []byte(`"tools":[` + describeEntry + "," + searchEntry + `]`)
 
 const (
@@ -51,7 +50,7 @@ const (
 		`"inputSchema":` + describeSchema + `,"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
 )
 
-// ownTools are the two as the chain knows tools.
+// ownTools are the two tools as the chain knows tools.
 var ownTools = sync.OnceValue(func() map[string]*catalogue.Tool {
 	all := map[string]*catalogue.Tool{}
 	for name, text := range map[string]string{SearchTools: searchSchema, DescribeTools: describeSchema} {
@@ -64,17 +63,17 @@ var ownTools = sync.OnceValue(func() map[string]*catalogue.Tool {
 	return all
 })
 
-// own is one of the edge's tools.
+// own is the target of one of the edge's tools.
 func own(name string) (catalogue.Target, bool) {
 	t := ownTools()[name]
 	return catalogue.Target{Tool: t}, t != nil
 }
 
-// isOwn reports whether the call is of one of the edge's tools.
+// isOwn reports whether the call reaches one of the edge's tools.
 func (v *View) isOwn() bool { return v.Target.Tool != nil && v.Target.Service == "" }
 
-// Few reports whether two tools stand in for the list of who shows credentials: because
-// they want it so, or the list is longer than this edge shows.
+// Few reports whether two tools replace the list of tools for the holder of the credentials:
+// either the client asks for that, or the list is longer than this edge shows.
 func (g *Gateway) Few(now *catalogue.Snapshot, c *Credentials) bool {
 	return c.Search || g.cfg.ListTools > 0 && now.Count(catalogue.Tools) > g.cfg.ListTools
 }
@@ -86,8 +85,8 @@ type finder struct {
 	of    atomic.Pointer[catalogue.Snapshot]
 }
 
-// at is the index of a catalogue. While another call has it read what has changed, it is
-// that of the catalogue before; only the first one is waited for.
+// at returns the index of a catalogue. While another call updates it, the index is still for the
+// catalogue before; calls wait only for the very first index.
 func (f *finder) at(now *catalogue.Snapshot) *search.Index {
 	switch of := f.of.Load(); {
 	case of == now:
@@ -105,7 +104,7 @@ func (f *finder) at(now *catalogue.Snapshot) *search.Index {
 	return &f.index
 }
 
-// search answers one of the edge's tools, from what its caller may use alone.
+// search answers one of the edge's tools, using only the tools that its caller may use.
 func (r *run) search(cfg *Config) (*Answer, error) {
 	now := cfg.Catalogue.Now()
 	sees := now.For(cfg.view(r.Principal, &r.Credentials))
@@ -126,7 +125,7 @@ func (r *run) search(cfg *Config) (*Answer, error) {
 	return textAnswer(described(sees, in.Names))
 }
 
-// found names the tools that fit a query.
+// found names the tools that match a query.
 func found(index *search.Index, sees *catalogue.Snapshot, query string, limit int) string {
 	var b strings.Builder
 	more := 0
@@ -144,13 +143,13 @@ func found(index *search.Index, sees *catalogue.Snapshot, query string, limit in
 	return b.String()
 }
 
-// about is the beginning of what a tool says of itself, on one line.
+// about is the beginning of a tool's own description, on one line.
 func about(entry []byte) string {
 	var said struct {
 		Title       string `json:"title"`
 		Description string `json:"description"`
 	}
-	_ = json.Unmarshal(entry, &said) // one that says nothing has its name
+	_ = json.Unmarshal(entry, &said) // a tool without a description has its name
 	text := strings.Join(strings.Fields(said.Description), " ")
 	if text == "" {
 		text = said.Title
@@ -165,7 +164,7 @@ func about(entry []byte) string {
 	return text[:end] + "…"
 }
 
-// described are the entries of tools, one a line.
+// described are the entries of tools, one per line.
 func described(sees *catalogue.Snapshot, names []string) string {
 	var b bytes.Buffer
 	for _, name := range names[:min(len(names), maxDescribed)] {

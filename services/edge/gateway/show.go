@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxShown bounds the arguments that a person is shown, bytes.
+	// maxShown bounds the arguments that a person is shown, in bytes.
 	//limit:message arguments that the person is shown in full | a shortened form is shown
 	maxShown = 8 << 10
-	// maxShownMember is the largest member shown of arguments that are larger
+	// maxShownMember is the largest member that is shown, in bytes, if the arguments are larger
 	// than maxShown.
 	maxShownMember = 1 << 10
 )
 
-// Show writes a call as the person sees it who is to agree: the tool, by its
-// title too, and all arguments, with what steers or disguises text escaped.
-// Of arguments above 8 KiB the large members are named with their sizes and
-// digests, and the text says that they are not shown.
+// Show describes a call to the person that is to approve it: the tool, with its title, and all
+// arguments. Characters that steer or disguise text are escaped. If the arguments are larger than
+// 8 KiB, their large members are shown by name, size and digest, and the text says that they are
+// not shown in full.
 func Show(name, title string, arguments []byte) string {
 	tool := visible(fault.Clip(name))
 	if title != "" && title != name {
@@ -33,7 +33,7 @@ func Show(name, title string, arguments []byte) string {
 	return "Let " + tool + " run with these arguments?\n" + ShowArguments(arguments)
 }
 
-// ShowArguments is the part of Show that is about the arguments.
+// ShowArguments is the part of Show for the arguments.
 func ShowArguments(arguments []byte) string {
 	if len(bytes.TrimSpace(arguments)) == 0 {
 		return "{}"
@@ -44,8 +44,7 @@ func ShowArguments(arguments []byte) string {
 	return outline(arguments)
 }
 
-// outline shows the members of large arguments that are small, and of the others
-// name, size and digest.
+// outline shows the small members of large arguments, and of the others name, size and digest.
 func outline(arguments []byte) string {
 	var b strings.Builder
 	hidden, members := 0, 0
@@ -84,8 +83,8 @@ func sized(value jsontext.Value) string {
 	return fmt.Sprintf("(not shown: %d bytes, SHA-256 %x)", len(value), sha256.Sum256(value))
 }
 
-// indented is JSON on lines, with escapes only where a character would not be
-// seen as what it is.
+// indented is JSON on lines, with escapes only for characters that would be invisible or
+// misleading.
 func indented(value []byte) (string, bool) {
 	v := jsontext.Value(bytes.Clone(value))
 	if err := v.Format(jsontext.PreserveRawStrings(false), jsontext.WithIndent("  ")); err != nil {
@@ -94,7 +93,7 @@ func indented(value []byte) (string, bool) {
 	return visibleJSON(string(v)), true
 }
 
-// visible makes a text safe to read: what disguises it is written as an escape.
+// visible makes a text safe to read: characters that disguise it are written as escapes.
 func visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -103,7 +102,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-// visibleJSON does so for JSON, whose own line ends stay.
+// visibleJSON is visible for JSON, whose own line ends stay.
 func visibleJSON(s string) string {
 	if strings.IndexFunc(s, disguised) < 0 {
 		return s
@@ -130,9 +129,8 @@ func appendVisible(b *strings.Builder, r rune) {
 	}
 }
 
-// disguised reports whether a character steers what shows it or cannot be seen:
-// control characters, those that turn the direction of writing, have no width,
-// or are spaces of another kind.
+// disguised reports whether a character steers the display or cannot be seen: control characters,
+// characters that change the direction of writing, those without width, and unusual spaces.
 func disguised(r rune) bool {
 	if r < 0x80 {
 		return unicode.IsControl(r)

@@ -14,9 +14,9 @@ import (
 // stateLife is how long a client may take to answer.
 const stateLife = time.Hour
 
-// state protects what services send through clients: it comes back from whoever
-// got it, for the call it belongs to, unchanged and in time, or not at all
-// (2026-07-28, basic/patterns/mrtr, Server Requirements).
+// state protects the state that services send through clients. It comes back from the client that
+// got it, for the call that it belongs to, unchanged and in time, or it is refused (2026-07-28,
+// basic/patterns/mrtr, Server Requirements).
 func state(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -56,8 +56,8 @@ func (r *run) openState(ctx context.Context, s *store.Sealer) ([]byte, error) {
 
 // sealState seals the state that an answer takes through the client.
 func (r *run) sealState(ctx context.Context, s *store.Sealer, a *Answer) error {
-	// One that is held has state also where its service keeps none: an answer is for the
-	// tool that asked.
+	// An answer that is held has state even if its service keeps none: the caller's reply is for
+	// the tool that asked.
 	if a.InputRequired == nil || len(a.InputRequired.RequestState) == 0 && !r.AskLater {
 		return nil
 	}
@@ -66,8 +66,8 @@ func (r *run) sealState(ctx context.Context, s *store.Sealer, a *Answer) error {
 	return err
 }
 
-// belongsTo is the digest of what the state is bound to. That of an approval has one
-// part more: no service can say that a person has agreed.
+// belongsTo is the digest of everything that the state is bound to. The state of an approval has
+// one more part, so that no service can pretend that a person has agreed.
 func (r *run) belongsTo() []byte {
 	var approval []byte
 	if r.ofApproval {
@@ -77,8 +77,8 @@ func (r *run) belongsTo() []byte {
 		[]byte(r.Target.Service), []byte(r.Target.Definition), approval)
 }
 
-// digest stands for several parts. Each goes in with its length, so that no
-// other parts have the same digest, whatever is in them.
+// digest stands for several parts. Each goes in with its length, so that no other parts have the
+// same digest, whatever they contain.
 func digest[P ~string | ~[]byte](parts ...P) []byte {
 	size := 0
 	for _, part := range parts {

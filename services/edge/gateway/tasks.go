@@ -19,16 +19,16 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
-// Tasks keeps the calls that go on as tasks. A task that is not there is
-// bus.ErrNoKey.
+// Tasks keeps the calls that go on as tasks. A task that does not exist is bus.ErrNoKey.
 type Tasks interface {
-	// CreateFor makes a task durable, of who showed a credential, and has it run.
+	// CreateFor makes a task durable, under the credential that its caller showed, and makes it
+	// run.
 	CreateFor(ctx context.Context, credential, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error)
 	Get(ctx context.Context, id string) (*busv1.TaskRecord, error)
-	// Answer adds answers, a JSON object, to the questions that are open.
+	// Answer adds answers, a JSON object, to the open questions.
 	Answer(ctx context.Context, id string, answers []byte) error
-	// Cancel ends a task that is not over. End does so for a reason that people read,
-	// and reports whether this call did.
+	// Cancel ends a task that is not over. End does so for a reason that people read, and reports
+	// whether this call ended it.
 	Cancel(ctx context.Context, id string) error
 	End(ctx context.Context, id, why string) (bool, error)
 	// Running visits the tasks that are not over.
@@ -42,11 +42,11 @@ func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
 		return nil, fault.New(fault.MethodNotFound, "this edge keeps no tasks")
 	}
 	rec, err := store.Get(ctx, r.Name)
-	// Somebody else's task is as unknown as one that never was.
+	// The task of another principal is as unknown as one that never existed.
 	if of := rec.GetRequest().GetIdentity(); err == nil && (of.GetPrincipal() != r.Principal.Name || of.GetTenant() != r.Principal.Tenant) {
 		err = bus.ErrNoKey
 	}
-	// A task is its tool's: who may not use that any more may end it, and nothing else.
+	// A principal that may no longer use the tool of a task may end the task, and nothing else.
 	if err == nil && r.Method != mcp.MethodTasksCancel && !mayUse(cfg.Access, r.Principal, rec) {
 		err = bus.ErrNoKey
 	}
@@ -71,17 +71,17 @@ func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
 	return answer, nil
 }
 
-// mayUse reports whether the rules still let somebody use the tool of a task. Conditions
-// are of the moment when it began.
+// mayUse reports whether the policy still allows a principal to use the tool of a task.
+// Conditions were checked when the task began.
 func mayUse(a Access, who Principal, rec *busv1.TaskRecord) bool {
 	view, call := a.View(who), rec.GetRequest()
 	service, _, _ := strings.Cut(call.GetId(), ".")
 	return view == nil || call.GetMethod() != mcp.MethodToolsCall || view.Sees(catalogue.Tools, call.GetName(), service)
 }
 
-// checkAnswers requires that answers to open questions fit them: a wrong one
-// would end the task, which may not ask under the same key again. Others are
-// ignored (extension tasks, Task Update Requests).
+// checkAnswers requires that answers to open questions match them: a wrong answer would end the
+// task, which may not ask under the same key again. Other answers are ignored (extension tasks,
+// Task Update Requests).
 func checkAnswers(questions, answers []byte) error {
 	var open, given map[string]jsontext.Value
 	if len(questions) == 0 {
@@ -107,9 +107,8 @@ func unknownTask() error {
 	return fault.New(fault.UnknownTask, "no such task, or it has expired")
 }
 
-// maxTasksOfAccount and maxTaskBytes bound the tasks that one account begins through
-// one edge while they are kept, each counted with maxTaskResult for its
-// result, for taskLife.
+// maxTasksOfAccount and maxTaskBytes bound the tasks that one account begins through one edge and
+// that are kept for taskLife. Each counts maxTaskResult bytes for its result.
 const (
 	//limit:party tasks in 2 h | `rate_limited`
 	maxTasksOfAccount = 1000
@@ -119,7 +118,7 @@ const (
 	taskLife      = task.Timeout + task.Margin
 )
 
-// createTask makes the task that a service wants a call to become.
+// createTask makes the task that a service turns a call into.
 func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
 	switch {
 	case store == nil:
@@ -127,7 +126,7 @@ func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, re
 	case !mcp.Declares(r.Client.GetCapabilities(), mcp.ExtensionTasks):
 		return nil, NeedsTasks("this call ends as a task")
 	}
-	// A service runs as long as it may, whatever it says.
+	// A service runs as long as it is allowed to, whatever it says.
 	if most := r.Target.Tool; most != nil && most.TaskTimeout > 0 {
 		begun.TimeoutMs = min(cmp.Or(begun.TimeoutMs, uint64(task.Timeout.Milliseconds())), uint64(most.TaskTimeout.Milliseconds()))
 	}

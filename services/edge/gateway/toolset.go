@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/toolset"
 )
 
-// toolset is the one through which credentials see what services offer; nil for none.
-// The error does not tell a set that is not there from one that is not theirs.
+// toolset is the toolset through which credentials see the catalogue; nil for none. The error is
+// the same for a set that does not exist and for one that the principal may not use.
 func (cfg *Config) toolset(p Principal, c *Credentials) (*toolset.Set, error) {
 	if c.Toolset == "" {
 		return nil, nil
@@ -28,7 +28,8 @@ func (cfg *Config) toolset(p Principal, c *Credentials) (*toolset.Set, error) {
 	return nil, fault.New(fault.UnknownToolset, "Unknown toolset: %s; you may use %s", fault.Clip(c.Toolset), theirs)
 }
 
-// view is what somebody may know of with credentials; nil for everything.
+// view is the part of the catalogue that the principal may know of with its credentials; nil
+// means everything.
 func (cfg *Config) view(p Principal, c *Credentials) catalogue.View {
 	view := cfg.Access.View(p)
 	if c.Toolset == "" {
@@ -41,9 +42,8 @@ func (cfg *Config) view(p Principal, c *Credentials) catalogue.View {
 	return catalogue.Through(set, view)
 }
 
-// through finds what the call reaches through a toolset. From here on the call has the
-// name that the service gives what it reaches, and all arguments: policy, approval and
-// trail see no others.
+// through finds the target of a call through a toolset. From here on the call has the service's
+// own name for the target, and all arguments: policy, approval and audit trail see no others.
 func (r *run) through(cfg *Config, now *catalogue.Snapshot) (catalogue.Target, error) {
 	set, err := cfg.toolset(r.Principal, &r.Credentials)
 	if err != nil {
@@ -85,8 +85,8 @@ func (r *run) through(cfg *Config, now *catalogue.Snapshot) (catalogue.Target, e
 	return t, err
 }
 
-// stillThrough refuses a held call that was made through a toolset which its caller may
-// no longer use, or which no longer has the tool.
+// stillThrough refuses a held call that was made through a toolset if its caller may no longer
+// use the set, or if the set no longer has the tool.
 func (r *run) stillThrough(cfg *Config) error {
 	set, err := cfg.toolset(r.Principal, &r.Credentials)
 	if err == nil && set != nil && !set.Tools.Has(r.Name) {
@@ -95,7 +95,7 @@ func (r *run) stillThrough(cfg *Config) error {
 	return err
 }
 
-// become makes the call one of what the member is of.
+// become turns the call into one of the tool or prompt behind the member.
 func (r *run) become(m *toolset.Member) (err error) {
 	r.said.Arguments, err = m.Arguments(r.Arguments)
 	r.shown, r.said.Name = r.Name, m.Tool
@@ -105,8 +105,8 @@ func (r *run) become(m *toolset.Member) (err error) {
 	return err
 }
 
-// fixable refuses a call whose tool does not have the arguments that the set fixes: one
-// that the client gives in their place would count.
+// fixable refuses a call whose tool does not have the arguments that the set fixes: otherwise the
+// client's own values would count in their place.
 func (r *run) fixable(t *catalogue.Target, set *toolset.Set, now *catalogue.Snapshot) error {
 	m, _ := set.Tool(r.shown, now.HasTool)
 	for name := range m.Fixed {
@@ -117,8 +117,8 @@ func (r *run) fixable(t *catalogue.Target, set *toolset.Set, now *catalogue.Snap
 	return nil
 }
 
-// complete has a completion be about the prompt's own name, and the arguments that are
-// known be those of a call: the fixed ones too, as the set has them.
+// complete gives a completion the prompt's own name, and the known arguments of a call, including
+// those that the set fixes.
 func (r *run) complete(set *toolset.Set) error {
 	var p mcp.CompleteParams
 	if json.Unmarshal(r.Arguments, &p) != nil {

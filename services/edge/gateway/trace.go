@@ -11,9 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// traced carries out a call in a span of its door, from when that had the whole request,
-// and one of the chain in it. Their attributes are those of OpenTelemetry's conventions
-// for MCP, without what a client wrote: no arguments, no URIs, no ids.
+// traced carries out a call in a span of its door, which begins when the door had the whole
+// request, and in a span of the chain inside that. Their attributes follow OpenTelemetry's
+// conventions for MCP, without texts of the client: no arguments, no URIs, no ids.
 func (g *Gateway) traced(ctx context.Context, r *run) (*Answer, error) {
 	ctx, span := g.cfg.Tracer.Start(ctx, r.MethodName(), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.Received), trace.WithAttributes(tracing.Door.String(r.Door)))
 	defer span.End()
@@ -33,7 +33,7 @@ func (g *Gateway) traced(ctx context.Context, r *run) (*Answer, error) {
 	return answer, err
 }
 
-// describe says on the span of a call what it turned out to be.
+// describe adds to the span what the chain found out about the call.
 func (r *run) describe(span trace.Span) {
 	attributes := append(transports[r.Door], semconv.McpMethodNameKey.String(r.MethodName()), attribute.String("busbar.call", r.ID))
 	if r.Protocol != "" {
@@ -57,7 +57,7 @@ func (v *View) MethodName() string {
 	return v.Method
 }
 
-// transports are what is known of how calls come through a door.
+// transports are the attributes of calls by their door.
 var transports = func() map[string][]attribute.KeyValue {
 	all := map[string][]attribute.KeyValue{"stdio": {semconv.NetworkTransportPipe}, "service": {semconv.NetworkTransportTCP, semconv.NetworkProtocolName("nats")}}
 	for _, door := range []string{"streamable", "sse", "websocket", "rest", "graphql", "envelope", "grpc"} {

@@ -17,8 +17,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// find finds what the call is for. That nothing is there is not said yet: whoever
-// may not call it learns the same.
+// find finds the target of the call. A missing target is not reported yet: a caller that may not
+// call it learns the same.
 func find(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -36,8 +36,7 @@ func find(cfg *Config) link {
 	}
 }
 
-// validate checks the arguments, so that nothing reaches the bus that its service
-// would refuse.
+// validate checks the arguments, so that nothing reaches the bus that its service would refuse.
 func validate(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -50,7 +49,7 @@ func validate(cfg *Config) link {
 			if r.Target, err = fitting(r.Target, r.Arguments); err != nil {
 				return nil, err
 			}
-			// Of the release that is called: another one may say otherwise.
+			// Of the release that is called: another one may declare something else.
 			if r.demand = demand(cfg.Access, r.View); r.demand.Waived && r.Approval == nil {
 				r.Approval = &Approval{Waived: true}
 			}
@@ -59,8 +58,8 @@ func validate(cfg *Config) link {
 	}
 }
 
-// fitting returns a target in the form that takes the arguments: the newest, or
-// while several releases of a service run, the youngest that does.
+// fitting returns the target in the form that takes the arguments: the newest form or, while
+// several releases of a service run, the youngest that does.
 func fitting(target catalogue.Target, arguments []byte) (catalogue.Target, error) {
 	if target.Tool == nil {
 		return target, nil
@@ -80,12 +79,12 @@ func fitting(target catalogue.Target, arguments []byte) (catalogue.Target, error
 	return target, invalidArguments(err)
 }
 
-// target is what a call reaches for a tenant.
+// target is the target of a call for a tenant.
 func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, error) {
 	switch c.Method {
 	case mcp.MethodToolsCall:
 		if t, ok := now.Tool(c.Name); ok {
-			c.Name = now.ToolName(c.Name) // the only one that policy, limits and trail see
+			c.Name = now.ToolName(c.Name) // the only name that policy, limits and audit trail see
 			return t, nil
 		}
 		if t, ok := own(c.Name); ok {
@@ -118,7 +117,7 @@ func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, 
 			return catalogue.Target{Service: AuditService}, nil
 		}
 	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
-		return catalogue.Target{}, nil // the edge's own
+		return catalogue.Target{}, nil // the edge's own tool
 	}
 	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(c.Method))
 }
@@ -130,8 +129,7 @@ func lister(now *catalogue.Snapshot, kind catalogue.Kind, service string) (catal
 	return catalogue.Target{}, fault.New(fault.Unavailable, "service %s is not asked for this list now", fault.Clip(service))
 }
 
-// findReference finds the service that completes the argument of a
-// completion/complete.
+// findReference finds the service that completes the argument of a completion/complete.
 func findReference(now *catalogue.Snapshot, tenant string, params []byte) (catalogue.Target, error) {
 	var p mcp.CompleteParams
 	if err := json.Unmarshal(params, &p); err != nil || p.Argument.Name == "" {
@@ -167,8 +165,7 @@ func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error)
 		"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/reference/services/prompt.md tells more")
 }
 
-// unknown is the error of a call whose target is not there, by the name that its client
-// says.
+// unknown is the error of a call whose target does not exist, with the name that its client used.
 func unknown(r *run) error {
 	name := cmp.Or(r.shown, r.Name)
 	switch r.Method {
@@ -190,9 +187,9 @@ func unknown(r *run) error {
 	return fault.New(fault.Forbidden, "the caller may not use this")
 }
 
-// absent is the error of a call whose target the catalogue does not have, from the error
-// that says so. While the bus does not answer, the target may be there all the same; what
-// its caller may not see is told apart no more than otherwise.
+// absent returns the error of a call whose target the catalogue does not have, given the error
+// that says so. While the bus does not answer, the target may exist after all, so the error is
+// another one. It is the same for a target that the caller may not see.
 func (cfg *Config) absent(unknown error) error {
 	if cfg.Catalogue.Current() {
 		return unknown
@@ -207,7 +204,7 @@ func (cfg *Config) absent(unknown error) error {
 	return unknown
 }
 
-// Absent is the error for something that a snapshot of the catalogue does not have, from the
+// Absent is the error for something that a snapshot of the catalogue does not have, given the
 // error that says so: see absent.
 func (g *Gateway) Absent(unknown error) error { return g.cfg.absent(unknown) }
 
@@ -227,8 +224,8 @@ func UnknownResource(uri string) error {
 	return fault.New(fault.UnknownResource, "Resource not found: %s", fault.Clip(uri)).With(append(data, '}'))
 }
 
-// ErrInvalidArguments marks arguments that fail the tool's schema. Which form
-// that takes depends on the protocol version, so doors ask for it.
+// ErrInvalidArguments marks arguments that fail the tool's schema. The form of the answer depends
+// on the protocol version, so doors ask for this error.
 var ErrInvalidArguments = errors.New("arguments fail the tool's input schema")
 
 func invalidArguments(err error) error {
@@ -251,12 +248,12 @@ func quote(s string) []byte {
 	return b
 }
 
-// checksPerSecond bounds what a flood of calls spends on checks of their results.
+// checksPerSecond bounds the checks of results in a flood of calls.
 const checksPerSecond = 200
 
-// check logs where what a tool returns is not what its output schema says: of more than
-// checksPerSecond results, some are looked at. Clients that check it throw the result away.
-// The result is passed on as it is: the tool ran.
+// check logs results that do not match the tool's output schema. Of more than checksPerSecond
+// results, only some are checked. Clients that check the result discard it. It is passed on
+// unchanged: the tool ran.
 func check(cfg *Config) link {
 	if !cfg.CheckResults {
 		return nil
@@ -277,7 +274,7 @@ func check(cfg *Config) link {
 	}
 }
 
-// misfit says how a result differs from its schema; empty where it does not.
+// misfit says how a result differs from its schema; empty if it does not.
 func misfit(s *schema.Schema, raw []byte) string {
 	var result struct {
 		Structured jsontext.Value `json:"structuredContent"`

@@ -10,9 +10,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// Admit finds out who shows credentials, before the door reads what is asked for.
-// The credentials it returns are known: for a short while nobody is asked again.
-// Who is refused is recorded; the error is a *fault.Error.
+// Admit identifies the holder of the credentials, before the door reads the request. The
+// credentials it returns are known: for a short while they are not checked again. A refusal is
+// recorded; the error is a *fault.Error.
 func (g *Gateway) Admit(ctx context.Context, door string, c Credentials) (Credentials, error) {
 	if g.cfg.Client != nil {
 		c.Client = g.cfg.Client(&c)
@@ -28,7 +28,7 @@ func (g *Gateway) Admit(ctx context.Context, door string, c Credentials) (Creden
 	return g.cfg.know(c, r.Principal, endings), nil
 }
 
-// TrailReader is who shows credentials, if they may read the audit trail of their
+// TrailReader returns the principal of the credentials if it may read the audit trail of its
 // tenant. The error is a *fault.Error.
 func (g *Gateway) TrailReader(ctx context.Context, c Credentials) (Principal, error) {
 	p, err := g.Authenticate(ctx, c)
@@ -38,12 +38,12 @@ func (g *Gateway) TrailReader(ctx context.Context, c Credentials) (Principal, er
 	return p, err
 }
 
-// MethodAuthenticate is how the audit trail names what was refused before it was
-// read; it is no method of MCP.
+// MethodAuthenticate is the audit trail's name for a request that was refused before it was read.
+// It is not a method of MCP.
 const MethodAuthenticate = "busbar/authenticate"
 
-// Authenticate says who is behind credentials, for what is bound to a principal
-// besides calls.
+// Authenticate returns the principal of credentials, for things other than calls that are bound
+// to a principal.
 func (g *Gateway) Authenticate(ctx context.Context, c Credentials) (Principal, error) {
 	p, err := g.cfg.who(ctx, c)
 	if err != nil {
@@ -52,8 +52,8 @@ func (g *Gateway) Authenticate(ctx context.Context, c Credentials) (Principal, e
 	return p, nil
 }
 
-// Enter admits a request that no service answers, such as a list: it is counted
-// for its caller's limits as a call is, and recorded when it is refused.
+// Enter admits a request that no service answers, such as a list. It counts for its caller's
+// limits as a call does, and is recorded if it is refused.
 func (g *Gateway) Enter(ctx context.Context, c *Call) error {
 	_, err := g.enter(ctx, c)
 	return err
@@ -71,10 +71,10 @@ func (g *Gateway) enter(ctx context.Context, c *Call) (Principal, error) {
 	return r.Principal, err
 }
 
-// entered is the end of the way of a request that reaches no service.
+// entered is the end of the chain for a request that reaches no service.
 func entered(context.Context, *run) (*Answer, error) { return nil, nil }
 
-// See returns what the services offer now to who shows credentials.
+// See returns the catalogue as the holder of the credentials sees it now.
 func (g *Gateway) See(ctx context.Context, c Credentials) (*catalogue.Snapshot, error) {
 	p, err := g.Authenticate(ctx, c)
 	if err != nil {
@@ -83,25 +83,24 @@ func (g *Gateway) See(ctx context.Context, c Credentials) (*catalogue.Snapshot, 
 	return g.cfg.Catalogue.Now().For(g.cfg.view(p, &c)), nil
 }
 
-// Needs reports for who shows credentials whether somebody has to agree to a call of a
-// tool, by its name and what the tool itself says.
+// Needs reports, for the holder of the credentials, whether a call of a tool needs approval,
+// given the tool's name and its own declaration.
 func (g *Gateway) Needs(ctx context.Context, c Credentials) (func(tool string, says bool) bool, error) {
 	p, err := g.Authenticate(ctx, c)
 	return func(tool string, says bool) bool { return g.cfg.Access.Approval(p, tool, says).Needed }, err
 }
 
-// lookAgain is how long who is behind credentials is taken as known.
+// lookAgain is how long the principal of credentials is taken as known.
 const lookAgain = 15 * time.Second
 
-// Ender is an Authenticator that knows at once when credentials end before their
-// time.
+// Ender is an Authenticator that knows at once when credentials end before their time.
 type Ender interface {
-	// OnEnded calls f when credentials have ended, with Principal.Credential or empty
-	// for any. f does not block.
+	// OnEnded calls f when credentials have ended, with Principal.Credential, or with an empty
+	// text if any credentials may have ended. f does not block.
 	OnEnded(f func(credential string)) (stop func())
 }
 
-// Stay is a stream that is open for somebody.
+// Lease is a stream that is open for a principal.
 type Lease struct {
 	g           *Gateway
 	credentials Credentials
@@ -113,14 +112,14 @@ type Lease struct {
 	timer *time.Timer
 }
 
-// MethodStream is how the audit trail names the opening of a stream that was
-// refused; it is no method of MCP.
+// MethodStream is the audit trail's name for the opening of a stream that was refused. It is not
+// a method of MCP.
 const MethodStream = "busbar/stream"
 
-// Stay admits the opening of a stream as Enter does a request, and keeps it open
-// for as long as its credentials are good and stand for the same principal: they are looked at every 15 s, when they expire, and when it
-// is known that they have ended. Its context ends with them, by a *fault.Error as
-// its cause. Close it when the stream ends.
+// Lease admits the opening of a stream as Enter admits a request, and keeps it open as long as
+// its credentials are valid and stand for the same principal. They are checked every 15 s, when
+// they expire, and when it is known that they have ended. The context of the lease ends with
+// them; its cause is a *fault.Error. Close it when the stream ends.
 func (g *Gateway) Lease(ctx context.Context, door string, c Credentials) (*Lease, error) {
 	p, err := g.enter(ctx, &Call{Door: door, Method: MethodStream, Credentials: c})
 	if err != nil {
@@ -138,35 +137,35 @@ func (g *Gateway) Lease(ctx context.Context, door string, c Credentials) (*Lease
 	return s, nil
 }
 
-// Context ends with the stream, or its credentials.
+// Context ends with the stream, or with its credentials.
 func (s *Lease) Context() context.Context { return s.ctx }
 
-// Who is behind the stream now.
+// Who returns the principal that holds the stream now.
 func (s *Lease) Who() Principal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.who
 }
 
-// Credentials are those of the stream, known as long as it is open.
+// Credentials are the credentials of the stream, known as long as it is open.
 func (s *Lease) Credentials() Credentials { return s.as(s.Who()) }
 
-// as are the credentials with what somebody may do.
+// as returns the credentials with the rights of a principal.
 func (s *Lease) as(p Principal) Credentials {
 	return s.g.cfg.know(s.credentials, p, s.g.cfg.endings.Load())
 }
 
-// Tenant is that of who is behind the stream.
+// Tenant is the tenant of the stream's principal.
 func (s *Lease) Tenant() string { return s.Who().Tenant }
 
-// View is what the holder of the lease may see of the catalogue; nil means everything.
+// View is the part of the catalogue that the holder of the lease may see; nil means everything.
 func (s *Lease) View() catalogue.View { return s.g.cfg.view(s.Who(), &s.credentials) }
 
-// Sees is what the services offer now to who is behind the stream.
+// Sees is the catalogue as the stream's principal sees it now.
 func (s *Lease) Sees() *catalogue.Snapshot { return s.g.cfg.Catalogue.Now().For(s.View()) }
 
-// Subscribe hears of changes of what the stream's principal may know of; see
-// catalogue.Live.
+// Subscribe reports changes in the part of the catalogue that the stream's principal may know of;
+// see catalogue.Live.
 func (s *Lease) Subscribe(wants func(uri string) bool) *catalogue.Subscription {
 	return s.g.cfg.Catalogue.Subscribe(s, wants)
 }
@@ -176,8 +175,8 @@ func (s *Lease) Missed(digest string, then time.Time, resources []string) (catal
 	return s.g.cfg.Catalogue.Missed(s.ctx, s, digest, then, resources)
 }
 
-// Ended is why the context ended: a *fault.Error for credentials, nil for anything
-// else.
+// Ended says why the context ended: a *fault.Error if it ended with its credentials, nil
+// otherwise.
 func (s *Lease) Ended() error {
 	var f *fault.Error
 	if errors.As(context.Cause(s.ctx), &f) {
@@ -186,7 +185,7 @@ func (s *Lease) Ended() error {
 	return nil
 }
 
-// Close ends the stay.
+// Close ends the lease.
 func (s *Lease) Close() {
 	s.g.mu.Lock()
 	delete(s.g.leases, s)
@@ -197,7 +196,7 @@ func (s *Lease) Close() {
 	s.cancel(nil)
 }
 
-// next is how long the credentials need not be looked at.
+// next is how long the credentials need not be checked.
 func (s *Lease) next(now time.Time) time.Duration {
 	if e := s.who.Expires; !e.IsZero() {
 		return max(0, min(lookAgain, e.Sub(now)))
@@ -205,7 +204,7 @@ func (s *Lease) next(now time.Time) time.Duration {
 	return lookAgain
 }
 
-// look looks at the credentials again.
+// look checks the credentials again.
 func (s *Lease) look() {
 	if s.ctx.Err() != nil {
 		return
@@ -232,7 +231,7 @@ func (s *Lease) look() {
 	s.timer.Reset(s.next(time.Now()))
 }
 
-// ended looks at the streams whose credentials may have ended.
+// ended checks the streams whose credentials may have ended.
 func (g *Gateway) ended(credential string) {
 	g.cfg.endings.Add(1)
 	g.mu.Lock()

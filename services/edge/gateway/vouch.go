@@ -10,11 +10,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// vouch makes the refusal of a call with an idempotency key speak of the key. Inside the
-// chain, executed says whether this call ran. A client that repeats a call wants to know
-// more: whether any call with the key ran. So "no" passes only where the record of the
-// key was read and shows that none had begun, or where nothing can have run under the key
-// (ADR 0014). The audit trail, which is inside, keeps what this call did.
+// vouch makes the refusal of a call with an idempotency key speak of the key. Inside the chain,
+// executed says whether this call ran. A client that repeats a call wants to know more: whether
+// any call with the key ran. So "no" passes only if the record of the key was read and shows that
+// none had begun, or if nothing can have run under the key (ADR 0014). The audit trail is inside,
+// and records what this call did.
 func vouch(cfg *Config) link {
 	if cfg.Deduplicator == nil {
 		return nil
@@ -34,23 +34,22 @@ func vouch(cfg *Config) link {
 // hasKey reports whether executed has to speak of an idempotency key.
 func (r *run) hasKey() bool { return r.IdempotencyKey != "" && r.Method == mcp.MethodToolsCall }
 
-// ranNot reports whether this very call failed before it ran, whatever was done under
-// its key.
+// ranNot reports whether this call failed before it ran, whatever was done under its key.
 func (r *run) ranNot(err error) bool { return r.unrun || nothingRan(err) }
 
-// ofKey is the refusal of a call that did not run, with what is known of its key.
+// ofKey is the refusal of a call that did not run, with what is known about its key.
 func (r *run) ofKey(ctx context.Context, cfg *Config, f *fault.Error) error {
 	switch {
 	case r.keyRead: // the Deduplicator has spoken of the key already
 		return f
-	case r.Account == "": // nobody was let in, and nobody's key is meant
+	case r.Account == "": // no caller was admitted, so the key belongs to nobody
 		return f
-	case mcp.CheckIdempotencyKey(r.IdempotencyKey) != nil: // no call was ever let in with it
+	case mcp.CheckIdempotencyKey(r.IdempotencyKey) != nil: // no call was ever admitted with it
 		return f
 	}
 	v := r.View
 	if !r.seen && (r.missing != nil || errors.Is(cfg.Access.Authorize(ctx, v), ErrUnseen)) {
-		v.Target = catalogue.Target{} // what its caller may not see is not told from what is not there
+		v.Target = catalogue.Target{} // a target that the caller may not see looks like one that does not exist
 	}
 	switch t := v.Target.Tool; {
 	case t != nil && !v.Writes(): // it has no effect, whatever ran
@@ -63,7 +62,7 @@ func (r *run) ofKey(ctx context.Context, cfg *Config, f *fault.Error) error {
 	return speakingOf(f, cfg.Deduplicator.Ran(ctx, v))
 }
 
-// speakingOf is a refusal that says what calls with the key did before.
+// speakingOf is a refusal that says what earlier calls with the key did.
 func speakingOf(f *fault.Error, earlier fault.Executed) error {
 	said := *f.Ran(earlier)
 	switch earlier {
@@ -75,8 +74,8 @@ func speakingOf(f *fault.Error, earlier fault.Executed) error {
 	return &said
 }
 
-// maxLooks bounds the records that are read at once to explain the refusals of one account: a
-// flood of refused calls must not become a flood of reads.
+// maxLooks bounds the concurrent reads of records to explain the refusals of one account: a flood
+// of refused calls must not become a flood of reads.
 //
 //limit:call records of keys that are read at once to explain refusals | others are `unknown`
 const maxLooks = 8
@@ -87,7 +86,7 @@ type looks struct {
 	of map[string]int
 }
 
-// begin reports whether one more may begin.
+// begin reports whether one more read may begin.
 func (l *looks) begin(account string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +114,8 @@ func (k *Keys) Ran(ctx context.Context, v View) fault.Executed {
 		return fault.Unknown
 	}
 	defer k.looks.end(v.Account)
-	// Not the client's time: a call that was refused for having none left has a key, too.
+	// Not the client's deadline: a call that was refused because it had no time left has a key,
+	// too.
 	c := keyedOf(v)
 	o, _, err := k.outcomes.Find(context.WithoutCancel(ctx), c.at)
 	switch {
@@ -128,7 +128,7 @@ func (k *Keys) Ran(ctx context.Context, v View) fault.Executed {
 	case sameCall(o, c.same) && (o.Ran || o.Settled()):
 		return fault.Yes
 	case !sameCall(o, c.same) && v.Target.Tool != nil:
-		return fault.No // of another call. Without a target this one may have had another name.
+		return fault.No // the key is another call's. Without a target this one may have had another name.
 	}
 	return fault.Unknown
 }
