@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
-// What is kept of one service is bounded, in number and bytes; others have their own
-// room, and what is offered no longer makes room.
+// The definitions kept for one service are bounded, in number and bytes. Other services have
+// their own room, and tools that are no longer offered make room.
 func TestH8BoundsOfDefinitions(t *testing.T) {
 	t.Parallel()
 	say := func(service string, n, size int) map[string]definition.Definition {
@@ -24,8 +24,8 @@ func TestH8BoundsOfDefinitions(t *testing.T) {
 		}
 		return all
 	}
-	// rounds runs rounds as far as they get without a bus, and returns how many there
-	// were, and how many definitions were kept of each service.
+	// rounds runs rounds as far as they get without a bus. It returns how many rounds there were,
+	// and how many definitions were kept for each service.
 	rounds := func(d *definitions, newest map[string]definition.Definition) (n int, count map[string]int, bytes map[string]int) {
 		for {
 			wants, gone, settled := d.changed(newest, time.Now())
@@ -66,7 +66,7 @@ func TestH8BoundsOfDefinitions(t *testing.T) {
 	if count["many"] != MaxSeen || count["few"] != 3 || bytes["large"] > MaxSeenBytes || bytes["large"] < MaxSeenBytes-(64<<10) || n > 2*MaxSeen/notesAtOnce {
 		t.Errorf("%d rounds, kept %v, %v bytes", n, count, bytes)
 	}
-	// Another release of the service, whose tools are all called otherwise.
+	// Another release of the service, whose tools all have other names.
 	newest = map[string]definition.Definition{}
 	for i := range 20 {
 		name := fmt.Sprintf("new%d", i)
@@ -75,7 +75,7 @@ func TestH8BoundsOfDefinitions(t *testing.T) {
 	if _, count, _ := rounds(d, newest); count["many"] != MaxSeen || d.seen["new19"].digest == "" {
 		t.Errorf("new tools have no room: %v", count)
 	}
-	// One that changes all the time is told of once a minute.
+	// A tool that changes all the time is reported once a minute.
 	d.told["new0"] = time.Now()
 	newest["new0"] = definition.Definition{Tool: "new0", Service: "many", Digest: "2", Text: jsontext.Value("x")}
 	if wants, _, settled := d.changed(newest, time.Now()); len(wants) != 0 || settled {

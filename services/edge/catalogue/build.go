@@ -15,23 +15,23 @@ type builder struct {
 	*Snapshot
 	owners      ownership
 	known, used compiled
-	// definitions that were known before, and those of now.
+	// definitions of the build before, and of this one.
 	knownDefinitions, usedDefinitions map[*busv1.Tool]definition.Definition
-	// pinned has the digests of what is accepted, by tool; nil where nothing has to be.
+	// pinned has the accepted digests, by tool; nil if tools need not be accepted.
 	pinned map[string]string
-	// templates that were there before, and those of now, by text.
+	// templates of the build before, and of this one, by text.
 	knownTemplates, usedTemplates map[string]template
 	items                         [kinds][]item
 	taken                         map[Name]bool
 	noted                         map[Conflict]bool
-	// shown are the services of which lists show something.
+	// shown are the services that have something in a list.
 	shown map[string]bool
-	// lacking are the grants that are noted as missing.
+	// lacking are the missing grants that are already noted.
 	lacking map[string]bool
 }
 
-// build makes a snapshot of services sorted by name. A name that several offer
-// goes to its owner; every edge makes the same snapshot.
+// build makes a snapshot of services sorted by name. A name that several services offer goes to
+// its owner; every edge makes the same snapshot.
 func build(services []registry.Service, owners ownership, pinned map[string]string, before memory) (*Snapshot, memory) {
 	b := &builder{
 		Snapshot: &Snapshot{
@@ -55,7 +55,7 @@ func build(services []registry.Service, owners ownership, pinned map[string]stri
 	return b.Snapshot, memory{b.used, b.usedTemplates, b.usedDefinitions}
 }
 
-// add adds what a service offers.
+// add adds the catalogue of a service.
 func (b *builder) add(svc registry.Service, r *releases) {
 	newest := svc.Catalogue
 	b.addInstructions(svc.Name, newest.GetInstructions())
@@ -102,7 +102,7 @@ func (b *builder) add(svc registry.Service, r *releases) {
 	b.addSkills(svc.Name, newest.GetSkills(), at)
 }
 
-// target is where calls of a tool go in the form that one release has it.
+// target is the target for calls of a tool in the form of one release.
 func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool) (Target, plainTool, error) {
 	sch, err := cached(t.InputSchema, schema.CompileInput, b.known, b.used)
 	if err != nil {
@@ -157,8 +157,8 @@ func (b *builder) addTool(svc registry.Service, r *releases, t *busv1.Tool) {
 	}
 }
 
-// addEarlier has tools called, in the form that older releases have them, which
-// still run. Lists do not show these.
+// addEarlier makes tools of older releases that still run callable in their old form. Lists do
+// not show these.
 func (b *builder) addEarlier(svc registry.Service, r *releases) {
 	for i := 1; i < len(r.all); i++ {
 		for _, t := range r.all[i].Catalogue.GetTools() {
@@ -185,8 +185,8 @@ func (b *builder) addEarlier(svc registry.Service, r *releases) {
 	}
 }
 
-// addEarlierPinned has a tool called that the newest release does not have, as it was
-// accepted: by the instances that say just that of it.
+// addEarlierPinned makes a tool that the newest release no longer has callable in its accepted
+// form, by the instances that have exactly that form.
 func (b *builder) addEarlierPinned(svc registry.Service, r *releases, tool string) {
 	form, ok := b.pinnedForm(svc, r, tool)
 	if _, there := b.tools[tool]; !ok || there || r.has(0, tool) || !b.mine(svc.Name, Name{ToolName, tool}) {
@@ -198,7 +198,7 @@ func (b *builder) addEarlierPinned(svc registry.Service, r *releases, tool strin
 	}
 }
 
-// entry adds an entry to a list, unless it is malformed or its name is another's.
+// entry adds an entry to a list, unless it is malformed or its name belongs to another service.
 func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 	json, err := kind.entry(n.Name, raw)
 	if err == nil && len(n.Name) > MaxURI {
@@ -219,7 +219,7 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 	return true
 }
 
-// mine reports whether a name is a service's own. If it is not, that is noted.
+// mine reports whether a name belongs to a service. If it does not, that is noted.
 func (b *builder) mine(service string, n Name) bool {
 	if ok, whose := b.owners.may(service, n); !ok {
 		b.conflict(Conflict{Name: n, Service: service, Owner: whose, Ungranted: true})

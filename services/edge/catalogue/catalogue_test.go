@@ -37,7 +37,7 @@ func TestTwoServices(t *testing.T) {
 	}
 }
 
-// What cannot be offered is left out alone, with a reason.
+// An entry that cannot be offered is left out alone, with a reason.
 func TestBadEntries(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -55,7 +55,7 @@ func TestBadEntries(t *testing.T) {
 		"deep":           schema(`{"type":"object","properties":{"a":` + strings.Repeat(`{"not":`, 100) + `{}` + strings.Repeat(`}`, 100) + `}}`),
 		"entry not JSON": shown(`{"name":"bad"`), "entry a list": shown(`["bad"]`), "entry empty": shown(``), "entry two values": shown(`{"name":"bad"},{"name":"worse"}`),
 		"entry that ends the list": shown(`{}],"tools":[{}`), "entry with a member twice": shown(`{"name":"bad","name":"worse"}`), "entry of another name": shown(`{"name":"good2","inputSchema":{}}`),
-		// Of a list with such an entry a client reads nothing at all.
+		// A client rejects the whole list if it has such an entry.
 		"entry nested deep": shown(`{"name":"bad","inputSchema":{"type":"object"},"_meta":{"example.com/a":` + strings.Repeat("[", 59) + strings.Repeat("]", 59) + `}}`),
 	} {
 		c := tools("svc", "good1", "good2")
@@ -126,7 +126,7 @@ func TestToolFacts(t *testing.T) {
 	}
 }
 
-// Before 2026-07-28 an output schema is of an object.
+// Before 2026-07-28 an output schema describes an object.
 func TestLegacyTools(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -151,14 +151,14 @@ func TestLegacyTools(t *testing.T) {
 	}
 }
 
-// tenant is an audience that sees everything of it.
+// tenant is an audience that sees everything of a tenant.
 type tenant string
 
 func (t tenant) Tenant() string     { return string(t) }
 func (tenant) View() catalogue.View { return nil }
 
-// told waits until all who have subscribed are told of what there is now: they are told
-// after it is there, and before anybody else subscribes.
+// told waits until all subscribers are told of the present snapshot: they are told after it is
+// there, and before anybody else subscribes.
 func told(l *catalogue.Live) { l.Subscribe(tenant(""), nil).Close() }
 
 func TestSubscribe(t *testing.T) {
@@ -196,7 +196,8 @@ func TestSubscribe(t *testing.T) {
 	a.update(c)
 	takes("a template more", catalogue.ResourcesChanged)
 
-	// An instance more is no change, nor is a schema's tool with the same face.
+	// One more instance does not change the lists, and neither does another schema of a tool with
+	// the same entry.
 	announce(t, url, tools("silent"))
 	bustest.Eventually(t, "silent is there", func() bool { return len(live.Services()) == 2 })
 	told(live)
@@ -206,7 +207,7 @@ func TestSubscribe(t *testing.T) {
 	default:
 	}
 
-	// Many changes while nobody takes are one.
+	// Many changes while nobody takes them become one.
 	for _, n := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
 		a.update(tools("svc", n...))
 		becomes(t, live, strings.Join(n, " "))

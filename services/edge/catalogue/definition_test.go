@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// A definition is of the service and of every word it says, the same at every
-// edge, so that what was agreed to can be told from what came after it.
+// A definition covers the service and every word of its entry, and is the same at every edge. So
+// later changes can be told from what was approved.
 func TestH8DefinitionChangesWithOwnerAndFlags(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -17,42 +17,48 @@ import (
 )
 
 const (
-	// noteTime is how often changed definitions are looked for.
+	// noteTime is how often the edge looks for changed definitions.
 	noteTime = time.Second
-	// noteAgain is how soon an edge tells again of a tool: one that changes all the time
-	// is told of that often.
+	// noteAgain is how soon an edge reports another change of the same tool: a tool that changes
+	// all the time is reported that often.
 	//limit:time an edge tells of a change of the same tool again after
 	noteAgain = time.Minute
-	// notesAtOnce are told of in one round, of one service.
+	// notesAtOnce bounds the tools of one service that are reported in one round.
 	//limit:service changes that an edge tells of, per second and service
 	notesAtOnce = 100
-	// MaxSeen and MaxSeenBytes bound the definitions that are kept of one service, to
-	// tell of their changes. In the room of tools that it offers no longer come others;
-	// of what has no room no changes are told.
+	// MaxSeen and MaxSeenBytes bound the definitions that are kept for one service, to report
+	// their changes. New tools take the room of tools that the service no longer offers. Changes
+	// of tools without room are not reported.
 	//limit:service definitions of tools kept for one service, to tell of changes
 	MaxSeen = 1000
 	//limit:service their bytes
 	MaxSeenBytes = 4 << 20
 )
 
-// Redefined is that a service says otherwise of a tool than before.
+// Redefined reports that the definition of a tool has changed.
 type Redefined struct {
-	// Before and After are what was said last, maybe by another service, and what is now.
+	// Before is the last definition, maybe of another service, and After the present one.
 	Before, After definition.Definition
 	Differences   []definition.Difference
 }
 
-// definitions are what services have said of their tools, as the bucket has it.
+// definitions has two tasks, each with a bucket. If the policy pins tools, it knows the accepted
+// digests (reload, pinned), so that update offers tools only in their accepted form. And it
+// reports every change of a definition, once for all edges: each second, look compares the
+// definitions of the newest releases with those that were seen last. Of all edges that notice a
+// change, the one whose write the bucket takes reports it (see). Reading and writing the bucket
+// takes time, so such a round runs in a goroutine of its own and returns a function, its end,
+// that Live.run calls. Only run uses the fields, and they need no lock.
 type definitions struct {
 	store *store.Definitions
 	log   *slog.Logger
-	// accepted are digests by tool; nil until they were read.
+	// accepted are the accepted digests by tool; nil until they were read.
 	accepted map[string]string
-	// seen is what was seen last, by tool; nil until it was read.
+	// seen is the last definition that any edge has seen, by tool; nil until it was read.
 	seen map[string]seen
-	// told is when this edge last told of a tool.
+	// told is when this edge last reported a tool.
 	told map[string]time.Time
-	// full are the services of which it is logged that there is no room.
+	// full are the services whose lack of room has been logged.
 	full map[string]bool
 }
 
@@ -66,8 +72,8 @@ func newDefinitions(conn *bus.Conn, log *slog.Logger) *definitions {
 	return &definitions{store: store.NewDefinitions(conn), log: log, told: map[string]time.Time{}, full: map[string]bool{}}
 }
 
-// reload reads what is accepted again, and reports whether that has changed. A bucket
-// that is empty all at once was lost: what is known stays.
+// reload reads the accepted digests again, and reports whether they have changed. If the bucket
+// is suddenly empty, it was lost: the known digests stay.
 func (d *definitions) reload(ctx context.Context) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
@@ -85,8 +91,8 @@ func (d *definitions) reload(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// pinned has the digests of what is accepted; not nil, so that nothing is where that is
-// not known.
+// pinned has the accepted digests. It is not nil even if they are unknown, so that no tool is
+// offered then.
 func (d *definitions) pinned() map[string]string {
 	if d.accepted == nil {
 		return map[string]string{}
@@ -94,13 +100,13 @@ func (d *definitions) pinned() map[string]string {
 	return d.accepted
 }
 
-// round is the beginning of a round of telling what has changed, which may take a while.
-// What it returns is its end.
+// round is the beginning of a round of reporting changes, which may take a while. It returns the
+// end of the round.
 type round func() (end func(tell func(Redefined)))
 
-// look begins a round; nil for nothing to do. It reads what was seen first, where that is
-// not known yet. settled reports whether there will be nothing to do until services say
-// something else.
+// look begins a round; nil means there is nothing to do. The first round reads the definitions
+// that were seen. settled reports whether there will be nothing to do until services change a
+// definition.
 func (d *definitions) look(ctx context.Context, newest map[string]definition.Definition, now time.Time) (_ round, settled bool) {
 	if d.seen == nil {
 		return func() func(func(Redefined)) {
@@ -119,8 +125,8 @@ func (d *definitions) look(ctx context.Context, newest map[string]definition.Def
 	return func() func(func(Redefined)) { return d.see(ctx, wants, gone, now) }, false
 }
 
-// changed is what services say otherwise than was seen, as far as there is room for it,
-// and the tools that make room.
+// changed returns the definitions that differ from those that were seen, as far as there is room
+// for them, and the tools that make room.
 func (d *definitions) changed(newest map[string]definition.Definition, now time.Time) (wants []definition.Definition, gone []string, settled bool) {
 	maps.DeleteFunc(d.told, func(_ string, told time.Time) bool { return now.Sub(told) >= noteAgain })
 	settled = true
@@ -165,7 +171,7 @@ func (d *definitions) changed(newest map[string]definition.Definition, now time.
 	return wants, gone, settled
 }
 
-// stale is a tool that a service offers no longer, and is not yet forgotten.
+// stale is a tool that a service no longer offers, and that is not in gone.
 func (d *definitions) stale(service string, newest map[string]definition.Definition, gone []string) (string, bool) {
 	for tool, s := range d.seen {
 		if _, offered := newest[tool]; s.service == service && !offered && !slices.Contains(gone, tool) {
@@ -188,8 +194,8 @@ func (d *definitions) all(ctx context.Context) (map[string]seen, error) {
 	return all, err
 }
 
-// see keeps definitions as seen. What it returns notes that, and tells of those that
-// this edge was the first to keep.
+// see keeps definitions as seen. The function it returns notes them, and reports those that this
+// edge was the first to keep.
 func (d *definitions) see(ctx context.Context, wants []definition.Definition, gone []string, now time.Time) func(tell func(Redefined)) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
@@ -208,7 +214,7 @@ func (d *definitions) see(ctx context.Context, wants []definition.Definition, go
 			return kept{Redefined{Before: before, After: one}, fresh}, err
 		})
 	}
-	// Of those that could not be kept the next round tells.
+	// The next round reports those that could not be kept.
 	all, err := p.Wait()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.log.Warn("what services say of their tools cannot be kept now", "error", err)
@@ -233,11 +239,11 @@ func (d *definitions) see(ctx context.Context, wants []definition.Definition, go
 	}
 }
 
-// OnRedefined has f told of each tool that a service says otherwise of than any edge has
-// seen; of all edges one tells. f does not block.
+// OnRedefined registers f, which is called for each tool whose definition differs from the last
+// one that any edge has seen. Only one of all edges calls its f. f does not block.
 func (l *Live) OnRedefined(f func(Redefined)) { l.tell.Store(&f) }
 
-// note begins a round of telling, as claim does one of claims.
+// note begins a round of reporting changes, as claim begins a round of claims.
 func (l *Live) note() chan func(func(Redefined)) {
 	now := l.now.Load()
 	if l.tell.Load() == nil || now == l.settled {
@@ -255,16 +261,16 @@ func (l *Live) note() chan func(func(Redefined)) {
 	return noted
 }
 
-// pinned reports whether tools are offered only as they were accepted.
+// pinned reports whether tools are offered only in their accepted form.
 func (l *Live) pinned() bool {
 	g := l.owners.grants()
 	return g != nil && g.Pinned()
 }
 
-// reloadAccepted reads what is accepted again, if that counts.
+// reloadAccepted reads the accepted digests again, if tools are pinned.
 func (l *Live) reloadAccepted() (changed bool) { return l.pinned() && l.definitions.reload(l.quit) }
 
-// Accept has every edge take a definition as the accepted one of its tool.
+// Accept makes a definition the accepted one of its tool, at every edge.
 func Accept(ctx context.Context, conn *bus.Conn, d definition.Definition) error {
 	d.Time = time.Now().UTC()
 	if err := store.NewDefinitions(conn).Accept(ctx, d); err != nil {

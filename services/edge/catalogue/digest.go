@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// entryDigest stands for an entry as its service announced it; of a tool package
-// definition says that.
+// entryDigest stands for an entry as its service announced it; package definition does so for a
+// tool.
 func entryDigest(service string, entry proto.Message) string {
 	said, err := proto.MarshalOptions{Deterministic: true}.Marshal(entry)
 	if err != nil { // it was read from the bus
@@ -20,7 +20,7 @@ func entryDigest(service string, entry proto.Message) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// listed are the lists that each change is of, in the order of the digest.
+// listed are the lists behind each change, in the order of the digest.
 var listed = []struct {
 	change Change
 	kinds  []Kind
@@ -30,10 +30,10 @@ var listed = []struct {
 	{ResourcesChanged, []Kind{Resources, Templates, Skills}},
 }
 
-// digestPart is the length of what stands for one change.
+// digestPart is the length of the part for one change.
 const digestPart = 8
 
-// Digest stands for what the lists hold: the same on every edge, hexadecimal.
+// Digest stands for the contents of the lists: the same on every edge, hexadecimal.
 func (s *Snapshot) Digest() string { return s.digest }
 
 func digest(lists *[kinds]list) string {
@@ -52,8 +52,8 @@ func digest(lists *[kinds]list) string {
 	return string(all)
 }
 
-// since returns which lists differ from those of a digest; all of them for one
-// that is not ours.
+// since returns which lists differ from the lists of a digest; all of them if the digest is not
+// ours.
 func (s *Snapshot) since(digest string) Change {
 	var c Change
 	for i, l := range listed {

@@ -8,28 +8,26 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 )
 
-// Grants say what services may do, whatever they say of themselves. They never
-// change.
+// Grants say what services may do, whatever they declare themselves. They never change.
 type Grants interface {
-	// Offers reports whether a service may have a name; if not, whose it is to be, for
-	// people, empty for nobody's.
+	// Offers reports whether a service may have a name. If not, whose names the service that is
+	// to have it, for people; it is empty if that is nobody.
 	Offers(service string, n Name) (ok bool, whose string)
 	// Powers are what a service may do besides answering calls.
 	Powers(service string) Powers
-	// ReadOnly reports whether the word of a service counts that a tool of it changes
-	// nothing.
+	// ReadOnly reports whether a service is trusted when it declares that a tool changes nothing.
 	ReadOnly(service, tool string) bool
 	// Pinned reports whether tools are offered only as an operator has accepted them.
 	Pinned() bool
 }
 
-// Powers are what a service may do besides answering calls of what it offers.
+// Powers are what a service may do besides answering calls.
 type Powers struct {
-	// Calls: its tools may call others.
+	// Calls: its tools may call other tools.
 	Calls bool
 	// CacheShared: its results may be kept for all callers.
 	CacheShared bool
-	// Timeout is how long its calls may take, where that is more than by default.
+	// Timeout is how long its calls may take, if that is more than the default.
 	Timeout time.Duration
 }
 
@@ -50,7 +48,7 @@ func (s *Snapshot) reading(service, uri string) bool {
 	return ok
 }
 
-// bound takes from a tool what its service is not granted, and says so.
+// bound removes from a tool what its service is not granted, and notes that.
 func (b *builder) bound(service, tool string, t *Tool) {
 	if b.grants == nil {
 		return
@@ -75,8 +73,8 @@ func (b *builder) bound(service, tool string, t *Tool) {
 	t.TaskTimeout = max(task.Timeout, p.Timeout)
 }
 
-// ungrant notes that a service says that it does what it is not granted, and what
-// happens instead.
+// ungrant notes that a service declares something that it is not granted, and what happens
+// instead.
 func (b *builder) ungrant(service, key, what, so string) {
 	at := service + "." + key
 	if b.lacking[at] {
@@ -86,8 +84,7 @@ func (b *builder) ungrant(service, key, what, so string) {
 	b.ungranted = append(b.ungranted, fmt.Sprintf("service %s says that %s; services.%s of the policy file does not grant it, so %s", service, what, at, so))
 }
 
-// Ungranted is what services say that they do and are not granted, in words; names
-// are among the Conflicts.
+// Ungranted describes what services declare but are not granted. Names are among the Conflicts.
 func (s *Snapshot) Ungranted() []string { return s.ungranted }
 
 // Refused is how many names and powers services are not granted.

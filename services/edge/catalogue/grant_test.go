@@ -34,8 +34,8 @@ func granting(t *testing.T, url, file string) (live *catalogue.Live, change func
 	return live, func(file string) { set(file); live.GrantsChanged() }
 }
 
-// What the policy file grants to a service is that service's at every edge: who came
-// first, who sorts first and who says more of a URI count for nothing against it.
+// A name that the policy file grants to a service belongs to that service at every edge. It does
+// not matter which service came first, sorts first or has a more specific name for a URI.
 func TestH8TheGrantedServiceHasTheName(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -69,14 +69,14 @@ func TestH8TheGrantedServiceHasTheName(t *testing.T) {
 	}
 	announce(t, url, full("b"))
 	bustest.Eventually(t, "b has its names again", func() bool { return has(early, "b") && has(late, "b") })
-	// What two are granted alike is decided as without a file: the bucket has it.
+	// If two services are granted the same name, the bucket decides, as without a file.
 	change(`services: {"*": {offers: ["*"]}}`)
 	bustest.Eventually(t, "a has the name that it was assigned", func() bool { target, _ := early.Now().Tool("x"); return target.Service == "a" })
 	change(file)
 	bustest.Eventually(t, "b has its names by the file", func() bool { return has(early, "b") })
 }
 
-// A grant that says more of some URIs has them read by its service.
+// A more specific grant for some URIs makes its service their reader.
 func TestH8TheGrantedServiceReadsTheURI(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -99,7 +99,7 @@ func TestH8TheGrantedServiceReadsTheURI(t *testing.T) {
 	}
 }
 
-// Powers that a service has not been granted count for nothing, and it is said which.
+// Powers that a service was not granted do not count, and the problem is reported.
 func TestH8PowersAreGranted(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

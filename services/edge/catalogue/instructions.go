@@ -9,17 +9,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
-// maxInstructions bounds what all services together tell models, bytes: clients put it
+// maxInstructions bounds the instructions of all services together, in bytes: clients put them
 // before every conversation.
 //
 //limit:service instructions of all services together | services without room are counted
 const maxInstructions = 8 << 10
 
-// instruction is what one service tells models of what it offers.
+// instruction is the text of one service for models.
 type instruction struct{ service, text string }
 
-// addInstructions takes what a service tells models. Where definitions have to be
-// accepted, nobody has accepted this.
+// addInstructions takes the instructions of a service. If definitions have to be accepted,
+// instructions are left out: nobody has accepted them.
 func (b *builder) addInstructions(service, said string) {
 	if said == "" || b.pinned != nil {
 		return
@@ -30,14 +30,14 @@ func (b *builder) addInstructions(service, said string) {
 		return
 	}
 	if text == "" {
-		return // of nothing that is seen
+		return // it says nothing visible
 	}
 	b.said = append(b.said, instruction{service, text})
 }
 
-// instructed is the text as models get it: only what a person sees, too, and each line
-// indented, so that it cannot pass for what another service says. A block of code that it
-// does not end is ended: what the next service says is no part of it.
+// instructed is the text as models get it. It has only characters that a person can see. Each
+// line is indented, so that it cannot pass for the text of another service. A block of code that
+// the text leaves open is closed: the text of the next service is not part of it.
 func instructed(said string) (string, error) {
 	if len(said) > service.MaxInstructions {
 		return "", fmt.Errorf("they have more than %d bytes", service.MaxInstructions)
@@ -46,7 +46,7 @@ func instructed(said string) (string, error) {
 		switch {
 		case r == '\n':
 			return r
-		case unicode.IsSpace(r): // of spaces that differ a text can be made, too
+		case unicode.IsSpace(r): // a text could also be hidden in spaces that differ
 			return ' '
 		case definition.Seen(r):
 			return r
@@ -72,8 +72,8 @@ func instructed(said string) (string, error) {
 	return b.String(), nil
 }
 
-// fenced is the fence of the block of code that Markdown is in after a line; before it,
-// that of open, or of none where that is empty.
+// fenced is the fence of the Markdown block of code that is open after a line. open is the fence
+// before the line; empty means no block.
 func fenced(open, line string) string {
 	fence := line[:len(line)-len(strings.TrimLeft(line, "`"))]
 	if fence == "" {
@@ -91,13 +91,13 @@ func fenced(open, line string) string {
 	return open
 }
 
-// Instructions are what services tell models, by the names of the services: of those of
-// which the lists show something. Empty for nothing.
+// Instructions are the texts of services for models, by the names of the services, for services
+// that have something in the lists. It is empty if there are none.
 func (s *Snapshot) Instructions() string { return s.instructions }
 
-// instruct joins the instructions of the services that lists show something of, within
-// the bound of all. Each is an item of a list, which Markdown ends at the next one whatever
-// it left open: a comment, an element of HTML.
+// instruct joins the instructions of the services that have something in the lists, within the
+// bound for all. Each text is an item of a list: Markdown ends it at the next item, whatever the
+// text left open, such as a comment or an element of HTML.
 func (s *Snapshot) instruct(shown map[string]bool) {
 	var b strings.Builder
 	left := 0

@@ -9,9 +9,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// Services may say anything: what is told is bounded for each and for all, in the order of
-// their names, without what a person does not see, and no line passes for another
-// service's. Of nothing that is seen there is no heading.
+// Services may say anything. The text for models is bounded for each service and for all, in the
+// order of their names, without invisible characters, and no line passes for another service's. A
+// service without visible text, or with nothing in the lists, gets no heading.
 func TestInstructionsAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

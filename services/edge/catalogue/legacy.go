@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// legacyTool returns a tool's entry for clients before 2026-07-28, and whether
-// it differs: their output schemas describe objects, and a list with another
-// kind of schema is invalid to them as a whole.
+// legacyTool returns a tool's entry for clients before 2026-07-28, and whether it differs. Output
+// schemas of these clients describe objects, and any other schema makes the whole list invalid to
+// them.
 func legacyTool(entry []byte) (legacy []byte, differs bool) {
 	var members map[string]jsontext.Value
 	var output struct {
@@ -29,7 +29,7 @@ func legacyTool(entry []byte) (legacy []byte, differs bool) {
 	return legacy, true
 }
 
-// withReplaced returns items with some replaced by others of their names.
+// withReplaced returns items with some replaced by others of the same names.
 func withReplaced(items, others []item) []item {
 	if len(others) == 0 {
 		return items

@@ -20,8 +20,8 @@ type Kind uint8
 // Kinds of list.
 const (
 	Tools Kind = iota
-	// LegacyTools is Tools for clients before 2026-07-28, whose output schemas
-	// are of objects only: tools of another output are shown without one.
+	// LegacyTools is Tools for clients before 2026-07-28, whose output schemas describe objects
+	// only: other output schemas are left out.
 	LegacyTools
 	Prompts
 	Resources
@@ -40,8 +40,8 @@ func (k Kind) key() string {
 	return [kinds]string{"name", "name", "name", "uri", "uriTemplate", "uri"}[k]
 }
 
-// Bounds of one page. The bytes bound keeps a page within what a message may
-// carry through any proxy on the way.
+// Bounds of one page. The bound in bytes keeps a page below what any proxy on the way passes in
+// one message.
 const (
 	//limit:message entries of a page of a list | the next page has more
 	pageItems = 250
@@ -56,11 +56,11 @@ type item struct {
 
 func byName(it item, name string) int { return strings.Compare(it.name, name) }
 
-// list is sorted by name, its first page ready to send.
+// list is sorted by name, with its first page ready to send.
 type list struct {
 	// member is the name of the array in the list's result.
 	member string
-	// scope tells the cursors of one list from those of another.
+	// scope distinguishes the cursors of this list from cursors of other lists.
 	scope string
 	items []item
 	first []byte
@@ -73,8 +73,8 @@ func newList(member, scope string, items []item) list {
 	return l
 }
 
-// Page is the members of a list result, without the braces: "tools":[…] and, if
-// there is more, "nextCursor":"…".
+// Page is the members of a list result, without the braces: "tools":[…] and, if there is more,
+// "nextCursor":"…".
 type Page struct {
 	ready  []byte // the first page of a list
 	member string
@@ -95,7 +95,7 @@ func (l *list) page(from int) *Page {
 	return &Page{member: l.member, items: l.items[from:to], next: next, size: size + len(l.member) + len(next) + len(`"":[],"nextCursor":""`)}
 }
 
-// Size is how many bytes Append appends at most.
+// Size is the largest number of bytes that Append appends.
 func (p *Page) Size() int { return max(p.size, len(p.ready)) }
 
 // Append appends the page.
@@ -118,15 +118,15 @@ func (p *Page) Append(b []byte) []byte {
 	return b
 }
 
-// cursor says after which name the next page starts. A position by name stays
-// true when entries come and go.
+// cursor says after which name the next page starts. A position by name stays valid when entries
+// come and go.
 func (l *list) cursor(after string) string { return cursorAt(l.scope, after) }
 
 func cursorAt(scope, at string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(scope + "\n" + at))
 }
 
-// maxCursor leaves room for the longest name that a catalogue may hold.
+// maxCursor leaves room for the longest name that a catalogue may have.
 const maxCursor = 64 << 10
 
 // Page returns a page of a list from a cursor on, nil for the first page.
@@ -182,8 +182,8 @@ func position(cursor []byte, scope string) (at string, ok bool) {
 	return at, true
 }
 
-// entryLimits bound an entry: a client that cannot read one reads none of the list. Beyond
-// the depth of a result, clients give up; what size a catalogue has, the bus bounds.
+// entryLimits bound an entry: a client that cannot read one entry reads none of the list. Clients
+// reject more nesting than this. The bus bounds the size of a catalogue.
 var entryLimits = mcp.Limits{
 	Bytes: maxEntry, Depth: 60, Values: maxEntry, Members: maxEntry, NumberBytes: 400, StringBytes: maxEntry,
 }
@@ -191,10 +191,9 @@ var entryLimits = mcp.Limits{
 //limit:service a tool, resource, template or prompt | it is left out
 const maxEntry = 1 << 20
 
-// entry checks what a service wrote about one of its tools, prompts or
-// resources: a JSON object with the name it is offered under. Anything else
-// would spoil the list for every service. The result has no line ends, at
-// which some transports end a message.
+// entry checks a service's entry for one of its tools, prompts or resources: it must be a JSON
+// object with the offered name. Anything else would spoil the list for every service. The result
+// has no line ends, at which some transports end a message.
 func (k Kind) entry(name string, raw []byte) ([]byte, error) {
 	if err := mcp.Valid(raw, entryLimits); err != nil {
 		return nil, fmt.Errorf("its entry is refused: %w", err)
@@ -227,9 +226,8 @@ func (s *Snapshot) Entry(kind Kind, name string) (entry []byte, ok bool) {
 	return items[i].json, true
 }
 
-// Slice returns the entries of a list after a cursor, up to limit of them, and
-// the cursor of what follows, empty at the end. An empty cursor is the list's
-// beginning. Don't change the entries.
+// Slice returns at most limit entries of a list after a cursor, and the cursor of the rest, which
+// is empty at the end. An empty cursor is the beginning of the list. Don't change the entries.
 func (s *Snapshot) Slice(kind Kind, cursor string, limit int) (entries [][]byte, next string, err error) {
 	l := &s.lists[kind]
 	from := 0

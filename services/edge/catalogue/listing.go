@@ -13,8 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// addListing adds what a service says of resources that its catalogue does not
-// hold.
+// addListing adds a service's declarations about resources that are not in its catalogue.
 func (b *builder) addListing(service string, c *busv1.Catalogue, at func(Name, string) Target) {
 	if c.GetListsResources() {
 		b.listers = append(b.listers, at(Name{Kind: listerName}, ""))
@@ -43,11 +42,11 @@ func (b *builder) has(service, begins string) bool {
 	return slices.ContainsFunc(b.prefixes, func(p prefix) bool { return p.target.Service == service && p.begins == begins })
 }
 
-// Lists reports whether some service lists entries of a kind for a tenant that are
-// not here.
+// Lists reports whether some service itself lists entries of a kind for a tenant, which the
+// snapshot does not have.
 func (s *Snapshot) Lists(kind Kind, tenant string) bool { return len(s.listing(kind, tenant)) > 0 }
 
-// listing are the services that do, by their names.
+// listing are these services, sorted by name.
 func (s *Snapshot) listing(kind Kind, tenant string) []Target {
 	switch {
 	case kind == Resources:
@@ -58,7 +57,8 @@ func (s *Snapshot) listing(kind Kind, tenant string) []Target {
 	return nil
 }
 
-// Lister returns the service of a name, if it can be asked for entries of a kind that are not here.
+// Lister returns the service of a name, if it can be asked for entries of a kind that are not in
+// the snapshot.
 func (s *Snapshot) Lister(kind Kind, service string) (Target, bool) {
 	all := s.listers
 	if kind == Prompts {
@@ -71,12 +71,12 @@ func (s *Snapshot) Lister(kind Kind, service string) (Target, bool) {
 	return all[i], true
 }
 
-// isLister reports whether lists of a tenant have the entries of a service from that service.
+// isLister reports whether lists of a tenant get the entries of a service from that service.
 func (s *Snapshot) isLister(kind Kind, tenant, service string) bool {
 	return slices.ContainsFunc(s.listing(kind, tenant), func(t Target) bool { return t.Service == service })
 }
 
-// serves reports whether a service is the one that is asked for what it lists.
+// serves reports whether calls for an entry that a service lists reach that service.
 func (s *Snapshot) serves(kind Kind, tenant, service, name string) bool {
 	if kind == Resources {
 		return s.reads(service, name)
@@ -85,13 +85,13 @@ func (s *Snapshot) serves(kind Kind, tenant, service, name string) bool {
 	return ok && target.Service == service && len(name) <= MaxURI
 }
 
-// reads reports whether a service is the one that reads a URI.
+// reads reports whether a service is the reader of a URI.
 func (s *Snapshot) reads(service, uri string) bool {
 	target, ok := s.Resource(uri)
 	return ok && target.Service == service
 }
 
-// Bounds of what a service gives as one page.
+// Bounds of the answer of a service for one page.
 const (
 	//limit:message a page that a service lists
 	maxListed = 1 << 20
@@ -99,20 +99,19 @@ const (
 	maxServiceCursor = 8 << 10
 )
 
-// listingScope begins that of cursors within the list of a service.
+// listingScope is the beginning of the scope of cursors within the list of a service.
 const listingScope = "listing "
 
 // Ask gets a page of at most limit entries from a service that lists them.
 type Ask func(ctx context.Context, service, cursor string, limit int) ([]byte, error)
 
-// List returns resources or prompts from a cursor on, nil for the first, with those
-// that services list for a tenant: first the catalogue's, then each such service's,
-// by the name of the service. Of a service that lists prompts the catalogue's are
-// left out: its list has them, or what the tenant has in their place. limit bounds
-// the entries; 0 is as many as a page has. next is empty at the end. A service that
-// cannot answer fails the page that would begin with it, and ends the page before.
-// An entry that another service would be asked for is left out. Don't change the
-// entries.
+// List returns resources or prompts from a cursor on, nil for the first page, including those
+// that services list for a tenant. First come the catalogue's entries, then the entries of each
+// such service, in the order of their names. For a service that lists prompts, the catalogue's
+// prompts are left out: the service's own list has them, or the tenant's prompts in their place.
+// limit bounds the entries; 0 means a full page. next is empty at the end. A service that cannot
+// answer fails the page that would begin with it, and ends the page before. An entry is left out
+// if calls for it would reach another service. Don't change the entries.
 func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []byte, limit int, ask Ask) (entries [][]byte, next string, err error) {
 	if limit <= 0 || limit > pageItems {
 		limit = pageItems
@@ -169,13 +168,13 @@ func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []
 	return p.entries, "", nil
 }
 
-// Listed returns the entry of a name from a page that a service gave of it alone.
+// Listed returns the entry of a name from a page that a service gave for that name alone.
 func (s *Snapshot) Listed(kind Kind, tenant, service, name string, raw []byte) ([]byte, error) {
 	p := listPage{kind: kind, tenant: tenant, limit: 1}
 	if _, err := s.addPage(&p, service, "", raw); err != nil {
 		return nil, err
 	}
-	for _, entry := range p.entries { // several where a toolset shows it under several names
+	for _, entry := range p.entries { // several if a toolset shows it under several names
 		if entry, err := kind.entry(name, entry); err == nil {
 			return entry, nil
 		}
@@ -187,7 +186,7 @@ func badPage(kind Kind, service string) *fault.Error {
 	return fault.New(fault.Internal, "service %s gave a page of %s that cannot be read", service, kind.member()).Ran(fault.Yes)
 }
 
-// addPage adds what a service gave, which is not to be trusted.
+// addPage adds the answer of a service, which is not trusted.
 func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next string, err error) {
 	var page struct {
 		Resources []jsontext.Value `json:"resources"`
@@ -205,7 +204,7 @@ func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next st
 	if p.kind == Prompts {
 		entries = page.Prompts
 	}
-	// One that does not move would have clients ask forever.
+	// A cursor that does not move would make clients ask forever.
 	if len(entries) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
 		return "", bad
 	}

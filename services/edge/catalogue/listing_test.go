@@ -20,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// lister is what a service lists itself, in order.
+// lister has the entries that a service lists itself, in order.
 type lister map[string][]string
 
 func resource(uri string) string { return `{"uri":"` + uri + `","name":"n"}` }
@@ -67,8 +67,7 @@ func listPage(t *testing.T, s *catalogue.Snapshot, cursor []byte, ask func(conte
 	return uris, next, nil
 }
 
-// holder announces a service with resources of its own and, if it has a prefix,
-// a list.
+// holder announces a service with resources of its own and, if it has a prefix, a list.
 func holder(service string, prefixes []string, own ...string) *busv1.Catalogue {
 	c := &busv1.Catalogue{Service: service, ListsResources: prefixes != nil, ResourcePrefixes: prefixes}
 	for _, uri := range own {
@@ -92,7 +91,7 @@ func TestListResources(t *testing.T) {
 	announce(t, url, holder("own", nil, own...))
 	announce(t, url, holder("c", []string{"", "b:x"}))
 	bustest.Eventually(t, "c has its prefixes", func() bool { target, ok := live.Now().Resource("b:x1"); return ok && target.Service == "c" })
-	announce(t, url, holder("b", []string{"b:"})) // later than what is longer
+	announce(t, url, holder("b", []string{"b:"})) // later than the longer names
 	bustest.Eventually(t, "all are there", func() bool { return len(live.Services()) == 3 })
 	now := live.Now()
 	full := lister{"b": uris("b:", 700), "c": append(uris("c:", 20), "b:x1")}
@@ -202,7 +201,7 @@ func TestListResources(t *testing.T) {
 	})
 }
 
-// mustCursor is one in the middle of service b.
+// mustCursor is a cursor in the middle of service b.
 func mustCursor(t *testing.T, s *catalogue.Snapshot, l lister) []byte {
 	t.Helper()
 	_, next, err := listPage(t, s, nil, l.ask)
@@ -217,7 +216,7 @@ func mustCursor(t *testing.T, s *catalogue.Snapshot, l lister) []byte {
 	return next
 }
 
-// FuzzListCursor: no cursor makes anything but a page or a refusal.
+// FuzzListCursor: every cursor leads to a page or a refusal.
 func FuzzListCursor(f *testing.F) {
 	f.Add([]byte("bGlzdGluZwpiCjEw"))
 	f.Add([]byte("cmVzb3VyY2VzCm93bg"))

@@ -24,7 +24,15 @@ const (
 	ResourcesChanged
 )
 
-// Live follows the registry.
+// Live keeps the catalogue up to date. One goroutine, run, builds a new Snapshot whenever one of
+// its inputs changes: the services in the registry, the owners of names, the accepted
+// definitions, or the grants. It publishes the snapshot through an atomic pointer. A snapshot
+// never changes, so readers call Now and need no lock. Work that waits for the bus (a round of
+// claims for names, a round of reports about changed definitions) runs in a goroutine of its own
+// and sends back a function, which run calls. So owners and definitions are used by run alone,
+// and a service whose names nobody else offers is served before its claims are made. After each
+// build, update logs what is new and tells the subscribers whose view has changed. Start with
+// run, then update.
 type Live struct {
 	log         *slog.Logger
 	conn        *bus.Conn
@@ -34,18 +42,18 @@ type Live struct {
 	stopUpdates []func()
 	now         atomic.Pointer[Snapshot]
 
-	// services has a value when the registry has changed, names when the owners
-	// of names may have.
+	// services has a value when the registry has changed, names when the owners of names may have
+	// changed.
 	services, names chan struct{}
-	// back has one when the bus is back after it was away.
+	// back has a value when the bus is back after it was away.
 	back  chan struct{}
 	quit  context.Context
 	stop  context.CancelFunc
 	done  chan struct{}
 	loops sync.WaitGroup // besides run
 
-	// tell is told of changed definitions; nil for nobody. settled is the snapshot of
-	// which there is nothing more to tell.
+	// tell is called with changed definitions; nil means nobody listens. settled is the last
+	// snapshot whose changes have all been reported.
 	tell    atomic.Pointer[func(Redefined)]
 	settled *Snapshot
 
@@ -55,17 +63,17 @@ type Live struct {
 	changed     chan struct{}
 }
 
-// reloadNames is how often the owners of names are read again, for those that
-// were not heard of.
+// reloadNames is how often the owners of names are read again, because an edge may have missed a
+// message about them.
 const reloadNames = 30 * time.Second
 
 // Config says how a catalogue is made.
 type Config struct {
 	Logger *slog.Logger
-	// Grants returns what services may do now; nil, or nil of it, is everything.
+	// Grants returns what services may do now. Everything is allowed if it is nil or returns nil.
 	Grants func() Grants
-	// Look is for who only wants to know: nothing is written. Otherwise names are
-	// kept for the services that are the first to offer them.
+	// Look is set for readers: nothing is written. Otherwise names are kept for the services that
+	// are the first to offer them.
 	Look bool
 }
 
@@ -74,12 +82,12 @@ func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error)
 	return Open(ctx, conn, Config{Logger: log})
 }
 
-// Look is Watch for who only wants to know: it writes nothing.
+// Look is Watch for readers: it writes nothing.
 func Look(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
 	return Open(ctx, conn, Config{Logger: log, Look: true})
 }
 
-// Open returns the catalogue once it holds everything now on the bus.
+// Open returns the catalogue once it has everything that is on the bus now.
 func Open(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Live, err error) {
 	l := &Live{
 		log: cfg.Logger, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{}),
@@ -121,7 +129,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// Close stops following.
+// Close stops following the bus.
 func (l *Live) Close() {
 	for _, stop := range l.stopUpdates {
 		stop()
@@ -134,17 +142,17 @@ func (l *Live) Close() {
 	l.loops.Wait()
 }
 
-// run makes the catalogue again at each change. Names are claimed beside that:
-// what a single service offers does not wait for it.
+// run makes the catalogue again at each change. Names are claimed concurrently: names that only
+// one service offers do not wait for that.
 func (l *Live) run() {
 	defer close(l.done)
 	tick := time.NewTicker(reloadNames)
 	defer tick.Stop()
-	// claimed brings the end of a round of claims; nil between rounds.
+	// claimed receives the end of a round of claims; nil between rounds.
 	var claimed chan func()
 	note := time.NewTicker(noteTime)
 	defer note.Stop()
-	// noted brings the end of a round of telling; nil between rounds.
+	// noted receives the end of a round of reports; nil between rounds.
 	var noted chan func(func(Redefined))
 	for changed := true; ; {
 		if claimed == nil && changed {
@@ -189,8 +197,8 @@ func (l *Live) run() {
 	}
 }
 
-// claim begins a round of claims, if there are any to make. What it sends is to
-// be run.
+// claim begins a round of claims, if there are any to make. It returns nil if there are none. The
+// caller runs the function that the channel delivers.
 func (l *Live) claim() chan func() {
 	wants := l.owners.wants(l.registry.Services())
 	if len(wants) == 0 {
@@ -204,7 +212,7 @@ func (l *Live) claim() chan func() {
 	return claimed
 }
 
-// Now returns the present snapshot; of the zero Live, which follows no bus, an empty one.
+// Now returns the present snapshot. The zero Live, which follows no bus, has an empty one.
 func (l *Live) Now() *Snapshot {
 	if now := l.now.Load(); now != nil {
 		return now
@@ -215,17 +223,17 @@ func (l *Live) Now() *Snapshot {
 // Services returns the services on the bus, by name.
 func (l *Live) Services() []registry.Service { return l.now.Load().services }
 
-// Current reports whether what a snapshot does not have is not on the bus: see
-// registry.Registry. Of the zero Live, which follows no bus, it is true.
+// Current reports whether something that is missing from a snapshot is certainly not on the bus:
+// see registry.Registry. It is true for the zero Live, which follows no bus.
 func (l *Live) Current() bool { return l.registry == nil || l.registry.Current() }
 
-// Overflows are those of the registry.
+// Overflows returns the overflows of the registry.
 func (l *Live) Overflows() []registry.Overflow { return l.registry.Overflows() }
 
-// ClockOffset is that of the registry.
+// ClockOffset returns the clock offset of the registry.
 func (l *Live) ClockOffset() (offset time.Duration, known bool) { return l.registry.ClockOffset() }
 
-// Await waits until every service named is on the bus.
+// Await waits until every named service is on the bus.
 func (l *Live) Await(ctx context.Context, names ...string) error {
 	return l.await(ctx, func(here []registry.Service) bool {
 		return !slices.ContainsFunc(names, func(name string) bool {
@@ -250,7 +258,7 @@ func (l *Live) AwaitInstances(ctx context.Context, instances map[string][]string
 	})
 }
 
-// await waits until the services on the bus are as they should be.
+// await waits until ok accepts the services on the bus.
 func (l *Live) await(ctx context.Context, ok func([]registry.Service) bool) error {
 	for {
 		l.mu.Lock()
@@ -267,7 +275,7 @@ func (l *Live) await(ctx context.Context, ok func([]registry.Service) bool) erro
 	}
 }
 
-// update makes the catalogue of what there is now.
+// update makes the catalogue from the present inputs.
 func (l *Live) update() {
 	services := l.registry.Services()
 	before := l.now.Load()
@@ -312,7 +320,7 @@ func (l *Live) update() {
 	}
 }
 
-// seenChange says which lists differ for who sees that much of them.
+// seenChange says which lists differ in a view.
 func seenChange(before, after *Snapshot, view View) Change {
 	if view == nil {
 		return ToolsChanged | PromptsChanged | ResourcesChanged
@@ -320,7 +328,7 @@ func seenChange(before, after *Snapshot, view View) Change {
 	return after.For(view).since(before.For(view).digest)
 }
 
-// fresh returns what was not there before.
+// fresh returns the texts that were not there before.
 func fresh(before, now []string) (all []string) {
 	known := make(map[string]bool, len(before))
 	for _, s := range before {
@@ -334,8 +342,8 @@ func fresh(before, now []string) (all []string) {
 	return all
 }
 
-// noteTools logs what an operator may want to have agreed to: that a tool is
-// another service's, or that its service says otherwise how it is to be treated.
+// noteTools logs changes that an operator may want to approve: a tool belongs to another service,
+// or its service declares another treatment of its calls.
 func (l *Live) noteTools(before, after *Snapshot) {
 	for name, now := range after.tools {
 		old, known := before.tools[name]
@@ -371,8 +379,8 @@ func (s *Snapshot) relisted(u bus.Updated, tenant string) (c Change) {
 	return c
 }
 
-// updated hears that a service says what has changed of its own. Of another's it has
-// nothing to say.
+// updated receives a service's message that something of its own has changed. A message about
+// another service's names is ignored.
 func (l *Live) updated(u bus.Updated) {
 	now := l.Now()
 	reads := now.reads(u.Service, u.URI)

@@ -32,8 +32,8 @@ func watch(t *testing.T, url string) *catalogue.Live {
 	return l
 }
 
-// announcer puts a catalogue on the bus, whatever is in it: services that are
-// not built with our SDK may say anything.
+// announcer puts any catalogue on the bus: services that are not built with our SDK may say
+// anything.
 type announcer struct {
 	t *testing.T
 	*registry.Announcer
@@ -136,8 +136,8 @@ func becomes(t *testing.T, l *catalogue.Live, names string) {
 	bustest.Eventually(t, "the tools become "+names, func() bool { return all(t, l.Now()) == names })
 }
 
-// kept waits until so many names are kept for their services, so that an edge that comes
-// later, too, knows who came first.
+// kept waits until n names are kept for their services, so that an edge that starts later also
+// knows who came first.
 func kept(t *testing.T, url string, n int) {
 	t.Helper()
 	bucket := bustest.Connect(t, url).Bucket(bus.NamesBucket)

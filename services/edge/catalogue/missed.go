@@ -9,11 +9,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 )
 
-// askAgain is how long after it was not reachable the bus is asked again.
+// askAgain is how long to wait before the bus is asked again after it was unreachable.
 const askAgain = time.Second
 
-// hearMissed tells subscribers what services said while the bus was away, once it is
-// back: what is published meanwhile reaches nobody here. Some of it may be told twice.
+// hearMissed tells subscribers, once the bus is back, what services published while it was away:
+// such messages do not reach this edge. Some of it may be told twice.
 func (l *Live) hearMissed() {
 	for {
 		select {
@@ -36,9 +36,9 @@ func (l *Live) hearMissed() {
 	}
 }
 
-// Missed returns what changed since a snapshot had that digest, and which of
-// the resources given were updated since then. Resources may be named although
-// they were not: when it cannot be told any more, all of them.
+// Missed returns what changed since a snapshot had that digest, and which of the given resources
+// were updated since then. It may name resources that were not updated; if updates can no longer
+// be told apart, it names all of them.
 func (l *Live) Missed(ctx context.Context, a Audience, digest string, then time.Time, resources []string) (Change, []string) {
 	now, tenant := l.Now().For(a.View()), a.Tenant()
 	if len(resources) == 0 && !now.Lists(Resources, tenant) && !now.Lists(Prompts, tenant) {

@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// A change that is told while an edge's bus is away is told to its subscribers when the
+// A change that is published while the bus of an edge is away is told to its subscribers when the
 // bus is back.
 func TestUpdatesWhileTheBusIsAway(t *testing.T) {
 	t.Parallel()

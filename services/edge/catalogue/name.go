@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// NameKind is what a name is of.
+// NameKind is the kind of thing that a name belongs to.
 type NameKind string
 
 // Kinds of names that one service can have at a time.
@@ -21,23 +21,23 @@ const (
 	TemplateName NameKind = "templates"
 	PrefixName   NameKind = "prefixes"
 	SkillName    NameKind = "skills"
-	// ModelName is of the one model that callers without one get; its name is empty.
+	// ModelName is for the one model that callers without a model get; its name is empty.
 	ModelName NameKind = "model"
-	// TenantPromptsName is of the prompts that tenants have themselves, which one
-	// service keeps; its name is empty.
+	// TenantPromptsName is for the tenants' own prompts, which one service keeps; its name is
+	// empty.
 	TenantPromptsName NameKind = "tenant-prompts"
-	// listerName is no name: any service may list resources.
+	// listerName is not an exclusive name: any service may list resources.
 	listerName NameKind = "lists"
 )
 
-// Name is what one service can have at a time.
+// Name is something that one service can have at a time.
 type Name struct {
 	Kind NameKind
 	Name string
 }
 
-// ParseName reads a name as String writes it: tools/echo, resources/file:///x,
-// model or tenant-prompts.
+// ParseName reads a name as String writes it: tools/echo, resources/file:///x, model or
+// tenant-prompts.
 func ParseName(s string) (Name, error) {
 	kind, name, _ := strings.Cut(s, "/")
 	switch n := (Name{NameKind(kind), name}); n.Kind {
@@ -46,7 +46,7 @@ func ParseName(s string) (Name, error) {
 			return n, nil
 		}
 	case PrefixName:
-		return n, nil // the empty prefix is that of any URI
+		return n, nil // the empty prefix covers any URI
 	case ModelName, TenantPromptsName:
 		if name == "" {
 			return n, nil
@@ -62,7 +62,7 @@ func (n Name) String() string {
 	return string(n.Kind) + "/" + n.Name
 }
 
-// words is how people call it.
+// words is the name for people.
 func (n Name) words() string {
 	switch n.Kind {
 	case ModelName:
@@ -77,20 +77,20 @@ func (n Name) words() string {
 	return fmt.Sprintf("%s %q", what, fault.Clip(n.Name))
 }
 
-// key is the name's in the bucket. The name itself may hold anything.
+// key is the key of the name in the bucket. The name itself may have any characters.
 func (n Name) key() string {
 	sum := sha256.Sum256([]byte(n.Name))
 	return string(n.Kind) + "." + hex.EncodeToString(sum[:16])
 }
 
-// Conflict is a name that a service offers and does not have.
+// Conflict is a name that a service offers but does not have.
 type Conflict struct {
 	Name    Name
 	Service string
-	// Owner is the service that has it; empty while nobody can say.
+	// Owner is the service that has it; empty while that is undecided.
 	Owner string
-	// Reads is what the owner reads the URIs of that name by, since before the
-	// service had it; the zero Name where the owner has the very name.
+	// Reads is the name by which the owner reads the URIs of this name, because it had that
+	// before; the zero Name if the owner has this very name.
 	Reads Name
 	// Ungranted: the policy file does not grant it the name.
 	Ungranted bool
@@ -116,10 +116,10 @@ func (c Conflict) String() string {
 	return fmt.Sprintf("%s of service %s is left out: the name is that of service %s; \"busbar services assign %s %s\" moves it", c.Name.words(), c.Service, c.Owner, c.Name, c.Service)
 }
 
-// Conflicts are the names that services offer and do not have.
+// Conflicts are the names that services offer but do not have.
 func (s *Snapshot) Conflicts() []Conflict { return s.conflicts }
 
-// offered are the names that services offer and may, each with who does, sorted.
+// offered are the names that services offer and may have, each with its services, sorted.
 func offered(services []registry.Service, grants Grants) map[Name][]string {
 	all := map[Name][]string{}
 	for _, svc := range services {

@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// claimTime bounds one round of claims; when the bucket does not answer, it is
-	// let alone for claimPause.
+	// claimTime bounds one round of claims. If the bucket does not answer, it is not asked again
+	// for claimPause.
 	claimTime  = 2 * time.Second
 	claimPause = 5 * time.Second
-	// claimsAtOnce go to the bucket concurrently.
+	// claimsAtOnce is how many claims go to the bucket concurrently.
 	claimsAtOnce = 16
-	// maxClaims bounds the names that are kept for one service. Further ones are
-	// served as long as nobody else offers them.
+	// maxClaims bounds the names that are kept for one service. Further names are served as long
+	// as no other service offers them.
 	//limit:service names kept for one service
 	maxClaims = 10_000
 	// renewals is how many claims one edge renews at a time.
 	renewals = 256
 )
 
-// owners say which service has a name: the first that was seen with it, until an
-// operator says otherwise or it was not seen for storage.NameTTL.
+// owners say which service has a name: the first that was seen with it, until an operator assigns
+// it, or until the service was not seen for storage.NameTTL.
 type owners struct {
 	conn  *bus.Conn
 	names *store.Names
 	log   *slog.Logger
-	// grants say what services may do; they return nil for everything.
+	// grants return what services may do; they return nil for everything.
 	grants func() Grants
-	// look says that nothing is written.
+	// look is set if nothing is written.
 	look bool
 	// known are the claims in the store, by key.
 	known map[string]store.Claim
-	// failed is when the bucket last did not take all claims.
+	// failed is when the bucket last failed to take all claims.
 	failed time.Time
 }
 
@@ -57,7 +57,7 @@ func newOwners(ctx context.Context, conn *bus.Conn, cfg Config) *owners {
 	return o
 }
 
-// ownership is which of the services that are there has a name.
+// ownership says which of the present services has a name.
 type ownership struct {
 	known   map[string]store.Claim
 	offered map[Name][]string
@@ -65,7 +65,7 @@ type ownership struct {
 	grants Grants
 	// prefixes of URIs that an operator gave to a service.
 	prefixes map[string][]string
-	// away are the names of URIs of services that are not there.
+	// away are the names for URIs whose services are away.
 	away map[Name]string
 }
 
@@ -94,10 +94,10 @@ func (o *owners) assign(services []registry.Service) ownership {
 	return all
 }
 
-// of returns the service that has a name, and since when, in nanoseconds. A name
-// that the bucket does not know yet, or knows as that of a service which is not
-// granted it, belongs, since just now, to the one service
-// that offers it; if several do, to nobody.
+// owner returns the service that has a name, and since when, in Unix nanoseconds. A name without
+// a claim in the bucket, or whose claim is for a service that is not granted it, belongs to the
+// only service that offers it, since just now. If several services offer it, it belongs to
+// nobody.
 func (o ownership) owner(n Name) (service string, since int64) {
 	if c, ok := o.claim(n); ok {
 		if c.Since.IsZero() {
@@ -111,7 +111,7 @@ func (o ownership) owner(n Name) (service string, since int64) {
 	return "", math.MaxInt64
 }
 
-// claim is that of a name, if its service may have it.
+// claim is the claim to a name, if its service may have the name.
 func (o ownership) claim(n Name) (store.Claim, bool) {
 	c, ok := o.known[n.key()]
 	if ok {
@@ -126,15 +126,15 @@ type keyed struct {
 	store.Claim
 }
 
-// wants are the claims that are to be made, now that these services are there;
-// none while the bucket is let alone.
+// wants are the claims to make for the present services; none while the bucket is paused after a
+// failure.
 func (o *owners) wants(services []registry.Service) []keyed {
 	if o.look || time.Since(o.failed) < claimPause {
 		return nil
 	}
 	have := map[string]int{}
 	now := o.conn.Now()
-	// One time for all: of names seen at once the one that says most counts.
+	// One time for all: of names that are seen at once, the most specific counts.
 	since := now
 	for _, c := range o.known {
 		have[c.Service]++
@@ -154,8 +154,8 @@ func (o *owners) wants(services []registry.Service) []keyed {
 	return wants
 }
 
-// claim puts names into the bucket, and returns who has them after that. Some may
-// be left for the next time.
+// claim puts names into the bucket, and returns their owners after that. Some may be left for the
+// next round.
 func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
@@ -177,7 +177,7 @@ func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 	return p.Wait()
 }
 
-// made notes the claims that there are. Without any the bucket does not answer.
+// made notes the claims that now exist. If there are none, the bucket does not answer.
 func (o *owners) made(claims []keyed, err error) {
 	for _, c := range claims {
 		o.known[c.key] = c.Claim
@@ -191,8 +191,8 @@ func (o *owners) made(claims []keyed, err error) {
 	}
 }
 
-// reload reads all claims again, and reports whether names have other owners. A
-// claim that the bucket has lost, and should not have yet, it gets back.
+// reload reads all claims again, and reports whether names have other owners. It writes back a
+// claim that the bucket has lost before its time.
 func (o *owners) reload(ctx context.Context) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
@@ -218,7 +218,7 @@ func (o *owners) reload(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// renew has the services that are there keep their names.
+// renew renews the claims of the services that are present.
 func (o *owners) renew(ctx context.Context, services []registry.Service) {
 	if o.look {
 		return
@@ -240,8 +240,8 @@ func (o *owners) renew(ctx context.Context, services []registry.Service) {
 	}
 }
 
-// Assign gives a name to a service, whoever has it. Edges obey within a moment,
-// those that do not hear it within the minute.
+// Assign gives a name to a service, whoever has it. Edges obey within a moment, and those that
+// miss the message within a minute.
 func Assign(ctx context.Context, conn *bus.Conn, n Name, service string) error {
 	if err := bus.ValidName(service); err != nil {
 		return err

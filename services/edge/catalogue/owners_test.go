@@ -41,8 +41,8 @@ func has(live *catalogue.Live, service string) bool {
 	return true
 }
 
-// Who has a name keeps it, whatever a newcomer is called, at every edge, and when
-// it is away for a while; until an operator gives it to another.
+// The owner of a name keeps it at every edge, whatever a newcomer is called, and while it is away
+// for a short time, until an operator gives the name to another service.
 func TestH8FirstComeKeepsTheName(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -96,7 +96,7 @@ func TestH8FirstComeKeepsTheName(t *testing.T) {
 	}
 }
 
-// Edges that see two newcomers in different orders agree nevertheless.
+// Edges that see two newcomers in different orders still agree.
 func TestH8EdgesAgree(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -126,7 +126,7 @@ func TestH8EdgesAgree(t *testing.T) {
 	}
 }
 
-// What only looks takes no names.
+// A reader of the catalogue takes no names.
 func TestH8LookWritesNothing(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -143,9 +143,9 @@ func TestH8LookWritesNothing(t *testing.T) {
 	bustest.Eventually(t, "the name was free", func() bool { return has(live, "b") })
 }
 
-// A newcomer whose names say more of the URIs that another service reads does not
-// get them, also while that service is away, until an operator says so. Who reads
-// everything gives way, unless an operator gave it a prefix.
+// A newcomer with more specific names for the URIs that another service reads does not get these
+// URIs, even while that service is away, until an operator assigns them. The reader of everything
+// yields, unless an operator gave it a prefix.
 func TestA3FirstComeKeepsItsURIs(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -225,8 +225,8 @@ func TestA3FirstComeKeepsItsURIs(t *testing.T) {
 	}))
 }
 
-// Who came first is told by the bucket: an edge whose clock is an hour slow does not put
-// a newcomer before a service that was there.
+// The bucket decides which service came first: an edge whose clock is an hour slow does not put a
+// newcomer before an established service.
 func TestA3ClocksOfEdges(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -261,8 +261,8 @@ func TestA3ClocksOfEdges(t *testing.T) {
 	}
 }
 
-// A long URI is kept for a service that is away like a short one, and a service
-// that offers more templates or prefixes than one may have makes nobody wait.
+// A long URI is kept for a service that is away, like a short one. A service with more templates
+// or prefixes than allowed makes nobody wait.
 func TestA3LongNamesAndManyNames(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -20,7 +20,7 @@ func TestListsAreTheSameEverywhere(t *testing.T) {
 	multi.Tools[0].Json = []byte("{\n  \"name\": \"multi\",\r\n  \"inputSchema\": {}\n}")
 	announce(t, url, multi)
 	bustest.Eventually(t, "all are there", func() bool { return len(one.Services()) == 3 })
-	two := watch(t, url) // joined later; and so does one that is started anew
+	two := watch(t, url) // joined later, and so does a restarted edge
 	first := func(l *catalogue.Live) []byte {
 		p, err := pageOf(l.Now(), catalogue.Tools, nil)
 		if err != nil {
@@ -49,7 +49,8 @@ func TestPages(t *testing.T) {
 	}
 	at := len(first)
 
-	// Some before and behind the cursor go, and so does the one it names; others come.
+	// Some entries before and after the cursor go, and so does the entry that it names; others
+	// come.
 	var kept []string
 	for i, n := range names {
 		if i != 3 && i != at-1 && i != at+5 {
@@ -76,7 +77,7 @@ func TestPages(t *testing.T) {
 	if strings.Join(rest, " ") != strings.Join(want, " ") {
 		t.Errorf("behind the cursor come %v", rest)
 	}
-	// A cursor of one edge is good at another, and at the end of a list gone short.
+	// A cursor of one edge is valid at another, and at the end of a list that became shorter.
 	if got, _ := page(t, watch(t, url).Now(), cursor); len(got) == 0 || got[0] != names[at] {
 		t.Errorf("another edge goes on with %v", got)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
-// Quarantined is a tool whose service says of it what nobody has accepted.
+// Quarantined is a tool whose present definition nobody has accepted.
 type Quarantined struct {
 	Tool    string `json:"tool"`
 	Service string `json:"service"`
-	// Version is the release that goes on with what was accepted; empty for none, where
-	// the tool is unknown.
+	// Version is the release that still serves the accepted definition; empty if there is none,
+	// and the tool is unknown then.
 	Version string `json:"goes_on_as,omitzero"`
-	// New: nothing was accepted of it ever.
+	// New: no definition of the tool was ever accepted.
 	New bool `json:"new,omitzero"`
 }
 
@@ -36,7 +36,7 @@ func (q Quarantined) String() string {
 // Quarantined are the tools that wait to be accepted.
 func (s *Snapshot) Quarantined() []Quarantined { return s.quarantined }
 
-// Waiting are they in words.
+// Waiting describes these tools in words.
 func (s *Snapshot) Waiting() []string {
 	all := make([]string, len(s.quarantined))
 	for i, q := range s.quarantined {
@@ -45,20 +45,20 @@ func (s *Snapshot) Waiting() []string {
 	return all
 }
 
-// Newest is what the services that have the names say of their tools now, accepted or
-// not. Don't change it.
+// Newest are the present definitions of all tools, accepted or not, by the services that have the
+// names. Don't change it.
 func (s *Snapshot) Newest() map[string]definition.Definition { return s.newest }
 
-// form is a tool as a release of its service has it.
+// form is a tool in the form of one release of its service.
 type form struct {
 	release int
 	tool    *busv1.Tool
-	// instances are those that have it so; nil for all.
+	// instances are the instances with this form; nil for all.
 	instances []string
 }
 
-// definition is what a service says of a tool; without a digest for what is no JSON,
-// which no list shows.
+// definition is the definition of a tool by its service. It has no digest if the tool is not
+// JSON; no list shows such a tool.
 func (b *builder) definition(service string, t *busv1.Tool) definition.Definition {
 	d, ok := b.usedDefinitions[t]
 	if !ok {
@@ -71,9 +71,9 @@ func (b *builder) definition(service string, t *busv1.Tool) definition.Definitio
 	return d
 }
 
-// accepted is the tool in the form that was accepted, which is the newest where nothing
-// has to be. It notes where the newest is not. Instances of other releases are not
-// called, though they may say the same but for words.
+// accepted is the tool in its accepted form; that is the newest form if nothing has to be
+// accepted. It notes a newest form that is not accepted. Instances of other releases are not
+// called, even if they differ only in descriptions.
 func (b *builder) accepted(svc registry.Service, r *releases, newest *busv1.Tool) (f form, ok bool) {
 	if b.pinned == nil {
 		return form{tool: newest}, true
@@ -95,7 +95,7 @@ func (b *builder) accepted(svc registry.Service, r *releases, newest *busv1.Tool
 	return f, ok
 }
 
-// pinnedForm is a tool in the form that was accepted, of whichever release has it so.
+// pinnedForm is a tool in its accepted form, from whichever release has that.
 func (b *builder) pinnedForm(svc registry.Service, r *releases, tool string) (f form, ok bool) {
 	want, known := b.pinned[tool]
 	if !known {

@@ -29,8 +29,8 @@ func says(l *catalogue.Live, text string) bool {
 	return ok == (text != "") && found == ok && strings.Contains(string(entry), text)
 }
 
-// A pinned tool is offered as it was accepted, by every edge: while an instance has it
-// so, by that one; then by nobody, until the new form is accepted.
+// Every edge offers a pinned tool in its accepted form: while an instance has that form, by that
+// instance; then by nobody, until the new form is accepted.
 func TestH8PinnedTools(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -68,7 +68,7 @@ func TestH8PinnedTools(t *testing.T) {
 	accept()
 	all("what is accepted is offered", func(l *catalogue.Live) bool { return says(l, "first") && len(l.Now().Quarantined()) == 0 })
 
-	// Another release says otherwise of x, in words alone.
+	// Another release changes x, in its description alone.
 	young, err := registry.Announce(bustest.Connect(t, url), "svc", "i2", "2.0.0", &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "obey me"), described("y", "other")}})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestH8PinnedTools(t *testing.T) {
 	if p := strings.Join(edges[1].Now().Waiting(), "\n"); !strings.Contains(p, `tool "x" of service svc is quarantined: what its service says of it has changed; "busbar access accept" shows and accepts that`) {
 		t.Errorf("%s", p)
 	}
-	// An edge that comes later agrees, and one without the file offers what there is.
+	// An edge that starts later agrees, and one without the file offers whatever is there.
 	late, change := granting(t, url, file)
 	edges = append(edges, late)
 	all("all edges agree", func(l *catalogue.Live) bool { return says(l, "") && len(l.Now().Quarantined()) == 1 })
@@ -101,8 +101,8 @@ func TestH8PinnedTools(t *testing.T) {
 	bustest.Eventually(t, "with pins again there is", func() bool { return says(late, "") })
 }
 
-// A tool that the newest release no longer has goes on as it was accepted, by those
-// instances alone that say just that: not by one whose words nobody has read.
+// A tool that the newest release no longer has is still served in its accepted form, but only by
+// the instances with exactly that form: not by an instance whose description nobody has read.
 func TestPinnedToolOfAnOlderRelease(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -131,7 +131,7 @@ func TestPinnedToolOfAnOlderRelease(t *testing.T) {
 	})
 }
 
-// A bucket that is lost loses nothing that edges know.
+// When the bucket is lost, edges still have what they know.
 func TestH8PinsOutliveTheirBucket(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -150,7 +150,7 @@ func TestH8PinsOutliveTheirBucket(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// Assigning has edges read again, and y says that they have.
+	// Assigning makes edges read again, and y shows that they have.
 	if err := catalogue.Assign(t.Context(), conn, catalogue.Name{Kind: catalogue.ToolName, Name: "y"}, "svc"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestH8PinsOutliveTheirBucket(t *testing.T) {
 	}
 }
 
-// Of all edges one tells that a service says otherwise of a tool.
+// Only one of all edges reports that a definition changed.
 func TestH8ChangesAreToldOnce(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -13,18 +13,18 @@ import (
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
-// plainTool is a tool as published clients take it. They read a list as a whole,
-// so that one entry that they do not take would hide all tools of all services.
+// plainTool is a tool in a form that published clients accept. They read a list as a whole, so
+// one entry that they reject would hide all tools of all services.
 type plainTool struct {
 	entry []byte
-	// output is nil for a tool that does not say what it returns.
+	// output is nil for a tool that does not declare its result.
 	output *schema.Schema
 	// mended are the places, in the entry, where a schema was true or false.
 	mended []string
 }
 
-// acceptable mends a tool's entry where that changes nothing of what it means. What
-// cannot be mended is an error, which leaves out this tool alone.
+// acceptable mends a tool's entry if that does not change its meaning. An entry that cannot be
+// mended is an error, which leaves out this tool alone.
 func acceptable(t *busv1.Tool, known, used compiled) (p plainTool, err error) {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(t.Json, &members); err != nil || members == nil {
@@ -74,7 +74,7 @@ func acceptable(t *busv1.Tool, known, used compiled) (p plainTool, err error) {
 	return p, nil
 }
 
-// cached compiles a schema, unless that was done for the snapshot before.
+// cached compiles a schema, unless the build before has done that.
 func cached(raw []byte, compile func([]byte) (*schema.Schema, error), known, used compiled) (*schema.Schema, error) {
 	text := string(raw)
 	s := known[text]
@@ -88,19 +88,18 @@ func cached(raw []byte, compile func([]byte) (*schema.Schema, error), known, use
 	return s, nil
 }
 
-// foreign is what the regular expressions of Go have and those of JavaScript, and
-// so of JSON Schema, do not: flags in the middle, anchors and classes of Perl and
-// POSIX.
+// foreign matches what Go's regular expressions have and those of JavaScript (and so of JSON
+// Schema) have not: flags in the middle, and anchors and classes of Perl and POSIX.
 var foreign = regexp.MustCompile(`\(\?[^:=!<]|\(\?P<|\\[AzQEaC]|\[\[:|\\[pP][^{]`)
 
-// compileOutput compiles what clients compile too, in JavaScript.
+// compileOutput compiles output schemas. Clients compile them too, in JavaScript.
 func compileOutput(raw []byte) (*schema.Schema, error) {
 	s, err := schema.Compile(raw)
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.Contains(raw, []byte("pattern")) && !bytes.Contains(raw, []byte(`\`)) {
-		return s, nil // no such keyword, escaped or not: to look at each token takes longer than to check all else
+		return s, nil // no such keyword, escaped or not: looking at each token takes longer than all other checks
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
 	for {

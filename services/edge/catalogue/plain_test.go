@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// TestB1PlainSchemas: what a service in any language announces reaches clients as
-// they take it, or does not hide the tools of others.
+// TestB1PlainSchemas: an announcement of a service in any language reaches clients in a form that
+// they accept, or at least does not hide the tools of others.
 func TestB1PlainSchemas(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

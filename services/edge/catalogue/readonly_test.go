@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// That a tool changes nothing is its service's word, which counts as far as the policy
-// file lets it: anything else is recorded before it runs, is not repeated and not kept.
+// A service's declaration that a tool changes nothing counts as far as the policy file allows.
+// Any other call is recorded before it runs, and is neither repeated nor kept.
 func TestReadOnlyIsGranted(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

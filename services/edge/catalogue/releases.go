@@ -11,12 +11,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 )
 
-// releases are the catalogues of a service that instances have, and the form of
-// each name in each. A service of one release has no more than that.
+// releases are the catalogues of a service's releases that run, and the form of each name in each
+// of them. A service with a single release has only that.
 type releases struct {
 	all   []registry.Release
 	forms []map[Name][sha256.Size]byte
-	// instances is how many there are, those of unknown releases among them.
+	// instances is the number of instances, including those of unknown releases.
 	instances int
 }
 
@@ -38,8 +38,7 @@ func (r *releases) version(svc registry.Service, i int) string {
 	return svc.Version
 }
 
-// alike returns the instances that have a name in the form that release i has it;
-// nil for all.
+// alike returns the instances that have a name in the form of release i; nil for all.
 func (r *releases) alike(i int, n Name) []string {
 	if r.forms == nil {
 		return nil
@@ -66,7 +65,7 @@ func (r *releases) first(n Name, i int) int {
 	return i
 }
 
-// formsOf are the forms of what a catalogue has: what calls of it depend on.
+// formsOf are the forms of the names in a catalogue: the parts that calls depend on.
 func formsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
 	forms := map[Name][sha256.Size]byte{}
 	add := func(kind NameKind, name string, entry proto.Message) {
@@ -74,8 +73,8 @@ func formsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
 		forms[Name{kind, name}] = sha256.Sum256(said)
 	}
 	for _, t := range c.GetTools() {
-		// Texts for people do not matter, so that an update which changes no more
-		// than those keeps all instances busy.
+		// Texts for people do not matter. So all instances stay in use during an update that
+		// changes only such texts.
 		form := proto.CloneOf(t)
 		form.Json = outputSchema(t.Json)
 		add(ToolName, t.Name, form)

@@ -15,8 +15,8 @@ func (s *Snapshot) Tools() []search.Tool {
 // Count is how many entries a list has.
 func (s *Snapshot) Count(kind Kind) int { return len(s.lists[kind].items) }
 
-// ToolsOf are the tools that the snapshot shows of one, by the name that its service
-// gives it: several where a toolset has it several times, none where it is not shown.
+// ToolsOf are the tools that the snapshot shows for a service's own name: several if a toolset
+// has the tool several times, none if it is not shown.
 func (s *Snapshot) ToolsOf(own string) (all []search.Tool) {
 	shown := []string{own}
 	if s.set != nil {

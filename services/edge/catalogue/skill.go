@@ -15,8 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Skill returns the entry of the skill whose SKILL.md has a URI, as
-// skills/list shows it.
+// Skill returns the entry of the skill whose SKILL.md has a URI, as skills/list shows it.
 func (s *Snapshot) Skill(uri string) (entry []byte, ok bool) {
 	items := s.lists[Skills].items
 	i, ok := slices.BinarySearchFunc(items, uri, byName)
@@ -26,8 +25,8 @@ func (s *Snapshot) Skill(uri string) (entry []byte, ok bool) {
 	return items[i].json, true
 }
 
-// Directory returns the members of a list of a directory's children, from a
-// cursor on. It is not ok when there is no directory of that URI.
+// Directory returns the members of a list of a directory's children, from a cursor on. ok is
+// false if no directory has that URI.
 func (s *Snapshot) Directory(uri string, cursor []byte) (members []byte, ok bool, err error) {
 	l, ok := s.directories[uri]
 	if !ok {
@@ -48,19 +47,19 @@ func (s *Snapshot) Directory(uri string, cursor []byte) (members []byte, ok bool
 	return page.Append(nil), true, nil
 }
 
-// directory is one of a skill.
+// directory is a directory of a skill.
 type directory struct {
 	service  string
 	children list
 }
 
-// skill is what the edge says of one skill.
+// skill is what the edge knows of one skill.
 type skill struct {
 	uri   string
 	entry []byte
-	// files are their URIs.
+	// files are the URIs of its files.
 	files map[string]bool
-	// directories are their children by their URIs.
+	// directories are the children of its directories, by URI.
 	directories map[string][]item
 }
 
@@ -71,8 +70,8 @@ type skillFile struct {
 	Size   uint64 `json:"size"`
 }
 
-// newSkill makes a skill of what its service says, which is not to be trusted:
-// services need not be written with libs/service.
+// newSkill makes a skill from a service's announcement, which is not trusted: services need not
+// be written with libs/service.
 func newSkill(service string, k *busv1.Skill) (*skill, error) {
 	if err := mcp.CheckSkillName(k.Name); err != nil {
 		return nil, err
@@ -137,8 +136,7 @@ func newSkill(service string, k *busv1.Skill) (*skill, error) {
 	return s, err
 }
 
-// place puts a file or a directory into the directory above it, and that one
-// into the one above.
+// place puts a file or a directory into its parent directory, and that into its own parent.
 func (s *skill) place(at func(path string) string, name string, child mcp.Resource) error {
 	above := path.Dir(name)
 	parent := at(above)
@@ -153,8 +151,8 @@ func (s *skill) place(at func(path string) string, name string, child mcp.Resour
 	return err
 }
 
-// addSkills adds the skills of a service. Of one whose name is another's the files
-// are read nevertheless, as those of no skill.
+// addSkills adds the skills of a service. If the name of a skill belongs to another service, its
+// files can still be read, as files of no skill.
 func (b *builder) addSkills(service string, skills []*busv1.Skill, at func(Name, string) Target) {
 	for _, k := range skills {
 		n := Name{SkillName, k.Name}

@@ -86,8 +86,8 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// Of two skills of one name the first in the order of services has it, at
-// every edge. Nobody but their service reads files of a skill.
+// Of two skills of one name, the first in the order of services has the name, at every edge. Only
+// their own service reads the files of a skill.
 func TestSkillsOfOneName(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -247,8 +247,8 @@ func TestPagesOfADirectory(t *testing.T) {
 	}
 }
 
-// Who listens for resources is told of skills too: they are resources, and
-// there is no other notification.
+// A subscriber to resources is told of skills too: they are resources, and there is no other
+// notification.
 func TestSkillsChange(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

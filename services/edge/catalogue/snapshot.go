@@ -1,6 +1,8 @@
-// Package catalogue is an edge's picture of what all services together offer:
-// who serves a name, the schema its arguments must meet, and the lists that
-// clients ask for as ready-made bytes.
+// Package catalogue is an edge's picture of what all services together offer: which service
+// serves a name, the schema of its arguments, and the lists that clients ask for, as ready-made
+// bytes. An immutable Snapshot has it all. Start with Live, which builds a snapshot at every
+// change, and build.go; owners.go decides between services that offer the same name, and view.go
+// has the snapshot as one caller sees it.
 package catalogue
 
 import (
@@ -17,21 +19,21 @@ import (
 // Target is what a call reaches.
 type Target struct {
 	Service string
-	// Definition stands for all that the service said of it, with whose it is:
-	// hexadecimal, the same at every edge, another after any change. Empty for what
-	// no catalogue describes one by one, such as a prefix of resources.
+	// Definition stands for the service's whole definition of it, and for the service:
+	// hexadecimal, the same at every edge, and different after any change. It is empty for
+	// targets that no catalogue describes one by one, such as a prefix of resources.
 	Definition string
-	// Version is that of the service's code that says so.
+	// Version is the version of the service's code with this definition.
 	Version string
-	// Instances are those that say the same; nil for all there are.
+	// Instances are the instances with the same definition; nil for all.
 	Instances []string
-	// Earlier are the other forms of the tool that instances have, the youngest
-	// first. Empty unless several releases of the service run at once.
+	// Earlier are the other forms of the tool that instances have, the youngest first. Empty
+	// unless several releases of the service run at once.
 	Earlier []Target
 	// Tool is nil unless the call is for a tool.
 	Tool *Tool
-	// since is when the service got the name, in Unix nanoseconds; 0 for a name that
-	// an operator gave it.
+	// since is when the service got the name, in Unix nanoseconds; 0 for a name that an operator
+	// gave it.
 	since int64
 	// away says that the service is not there now.
 	away bool
@@ -39,15 +41,15 @@ type Target struct {
 
 // Tool is what the edge needs to know of a tool.
 type Tool struct {
-	// Title is what people call the tool; empty for none.
+	// Title is the tool's name for people; empty for none.
 	Title  string
 	Schema *schema.Schema
-	// Timeout is the longest a call may take; 0 for the edge's default.
+	// Timeout is the longest that a call may take; 0 for the edge's default.
 	Timeout              time.Duration
 	ReadOnly             bool
 	Idempotent           bool
 	RequiresUserApproval bool
-	// Cache is how long a result may be kept; CacheShared, for everybody.
+	// Cache is how long a result may be kept; CacheShared allows keeping it for all callers.
 	Cache       time.Duration
 	CacheShared bool
 	// TaskTimeout is the longest that a run of a task may take; 0 for any time.
@@ -56,15 +58,15 @@ type Tool struct {
 	CallsTools bool
 	// KeepsKeys: its service runs a call with an idempotency key once.
 	KeepsKeys bool
-	// LooseOutput says that the structured result need not be an object, as it
-	// had to before 2026-07-28.
+	// LooseOutput says that the structured result need not be an object, as it had to before
+	// 2026-07-28.
 	LooseOutput bool
-	// Output is what the tool says of its structured result; nil for nothing.
+	// Output is the schema of its structured result; nil for none.
 	Output *schema.Schema
 }
 
-// treatment is what a service says of how calls of its tool are to be treated,
-// which the edge takes its word for.
+// treatment is a service's declaration of how calls of its tool are to be treated, which the edge
+// trusts.
 type treatment struct {
 	ReadOnly, RequiresUserApproval, KeepsKeys, CallsTools, CacheShared bool
 	Timeout                                                            time.Duration
@@ -77,7 +79,7 @@ func (t *Tool) said() treatment {
 // Snapshot is the catalogue at one moment. It never changes.
 type Snapshot struct {
 	tools, prompts, resources map[string]Target
-	// The service that has it longest comes first, and the empty prefix last.
+	// The service that has had it longest comes first, and the empty prefix last.
 	templates        []template
 	prefixes         []prefix
 	listers          []Target
@@ -87,10 +89,10 @@ type Snapshot struct {
 	digest           string
 	problems, mended []string
 	conflicts        []Conflict
-	// grants are nil where services may do what they say.
+	// grants are nil if services may do whatever they declare.
 	grants    Grants
 	ungranted []string
-	// newest is what services say of their tools now, quarantined those of which that is
+	// newest are the present definitions of all tools, quarantined the tools whose definition is
 	// not accepted.
 	newest      map[string]definition.Definition
 	quarantined []Quarantined
@@ -98,33 +100,33 @@ type Snapshot struct {
 	sampler     Target
 	// prompter has the prompts of tenants.
 	prompter Target
-	// said is what services tell models, instructions those of whom lists show something.
+	// said are the services' texts for models, instructions the texts of the services that lists
+	// show.
 	said         []instruction
 	instructions string
 
-	// sight is nil where everything is seen; views are what others see. set is the
-	// toolset through which they do; nil for none.
+	// view is nil if everything is seen; views are the snapshot in other views. set is the
+	// toolset of the view; nil for none.
 	view  View
 	views *views
 	set   *toolset.Set
 }
 
-// Problems are the entries left out and why: a name that another service
-// offers already, a schema that does not compile.
+// Problems are the entries that were left out, with the reason: a name that another service
+// offers already, or a schema that does not compile.
 func (s *Snapshot) Problems() []string { return s.problems }
 
-// Private reports whether others see other lists.
+// Private reports whether other callers see other lists.
 func (s *Snapshot) Private() bool { return s.view != nil }
 
-// Mended are the schemas that say true or false where clients want an object, and
-// were given one that means the same: the tool, its service and the place.
+// Mended are the schemas that were true or false, which clients reject, and that were replaced by
+// an object with the same meaning: the tool, its service and the place.
 func (s *Snapshot) Mended() []string { return s.mended }
 
-// ToolName is what a tool is called that somebody names. A name with slashes that no
-// tool has is read with underscores in their place: MCP recommends names without
-// slashes, and one of those that Busbar was asked for has one.
-// In a toolset it is the tool's own name, not the one that the set shows; empty for what
-// the set does not have.
+// ToolName is the tool's own name, given the name that a client uses. A name with slashes that no
+// tool has is read with underscores in their place: MCP recommends names without slashes, and one
+// of the names that Busbar was asked for has one. In a toolset, said is the name that the set
+// shows; the result is empty if the set does not have it.
 func (s *Snapshot) ToolName(said string) string {
 	if s.set != nil {
 		m, _ := s.set.Tool(said, s.HasTool)
@@ -136,21 +138,22 @@ func (s *Snapshot) ToolName(said string) string {
 	return said
 }
 
-// HasTool reports whether a service has a tool of this very name, whoever sees it.
+// HasTool reports whether a service has a tool of exactly this name, whether it is visible or
+// not.
 func (s *Snapshot) HasTool(own string) bool {
 	_, there := s.tools[own]
 	return there
 }
 
-// Tool returns the tool that somebody names: see ToolName.
+// Tool returns the tool that a client names: see ToolName.
 func (s *Snapshot) Tool(said string) (Target, bool) {
 	name := s.ToolName(said)
 	t, ok := s.tools[name]
 	return t, ok && s.shows(Tools, name, t.Service)
 }
 
-// Prompt returns the service that has the prompt of a name.
-// A name that no catalogue has may be a tenant's own, or newer than the catalogue.
+// Prompt returns the service that has the prompt of a name. A name that no catalogue has may be a
+// tenant's own prompt, or newer than the catalogue.
 func (s *Snapshot) Prompt(name string) (Target, bool) {
 	name, ok := s.PromptName(name)
 	if !ok {
@@ -159,7 +162,7 @@ func (s *Snapshot) Prompt(name string) (Target, bool) {
 	return s.prompt(name)
 }
 
-// PromptName is the prompt's own name, not the one that a toolset shows.
+// PromptName is the prompt's own name, not the name that a toolset shows.
 func (s *Snapshot) PromptName(shown string) (string, bool) {
 	if s.set == nil {
 		return shown, true
@@ -181,10 +184,10 @@ func (s *Snapshot) prompt(name string) (Target, bool) {
 // prompting reports whether a service has the prompts of a tenant.
 func (s *Snapshot) prompting(tenant string) bool { return tenant != "" && s.prompter.Service != "" }
 
-// Sampler returns the service with a model, for calls that bring none.
+// Sampler returns the service with a model, for callers that have none.
 func (s *Snapshot) Sampler() (Target, bool) { return s.sampler, s.sampler.Service != "" }
 
-// Template returns who completes the variables of a URI template.
+// Template returns the service that completes the variables of a URI template.
 func (s *Snapshot) Template(uri string) (Target, bool) {
 	for _, t := range s.templates {
 		if t.uri == uri && !t.target.away && s.shows(Templates, uri, t.target.Service) {
@@ -194,8 +197,7 @@ func (s *Snapshot) Template(uri string) (Target, bool) {
 	return Target{}, false
 }
 
-// compiled remembers schemas by their text, since most of them stay when the
-// catalogue changes.
+// compiled remembers schemas by their text, since most of them stay when the catalogue changes.
 type compiled map[string]*schema.Schema
 
 // memory is what one build leaves to the next.

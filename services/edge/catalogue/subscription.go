@@ -10,16 +10,15 @@ import (
 // concerns reports whether a tenant may hear of an update.
 func concerns(u bus.Updated, tenant string) bool { return u.Tenant == "" || u.Tenant == tenant }
 
-// Audience is who hears of changes. Its methods are asked at each, and must not
-// block.
+// Audience is the party that hears of changes. Its methods are called at each change, and must
+// not block.
 type Audience interface {
 	Tenant() string
-	// View is what they may know of; nil for everything.
+	// View is the part of the catalogue that the audience may know of; nil for everything.
 	View() View
 }
 
-// Subscription hears of changes. Those that come faster than they are taken
-// become one.
+// Subscription hears of changes. Changes that come faster than they are taken are merged.
 type Subscription struct {
 	// C has a value when Take has something.
 	C        chan struct{}
@@ -32,13 +31,13 @@ type Subscription struct {
 	uris    []string
 }
 
-// maxPending bounds the resources a subscription remembers for a slow taker;
-// more are dropped.
+// maxPending bounds the resources that a subscription remembers for a slow reader; more are
+// dropped.
 const maxPending = 4096
 
-// Subscribe hears of every change of the lists from now on, and of updates of
-// the resources that wants reports true for; nil for none, as far as the audience may
-// know of them. wants must not block. Close the subscription.
+// Subscribe reports every change of the lists from now on, and updates of the resources for which
+// wants reports true; nil means no resources. It reports only what the audience may know of.
+// wants must not block. Close the subscription.
 func (l *Live) Subscribe(a Audience, wants func(uri string) bool) *Subscription {
 	s := &Subscription{C: make(chan struct{}, 1), live: l, audience: a, wants: wants}
 	l.mu.Lock()
@@ -47,8 +46,7 @@ func (l *Live) Subscribe(a Audience, wants func(uri string) bool) *Subscription 
 	return s
 }
 
-// Take returns which lists and which resources changed since it was last
-// called, each once.
+// Take returns which lists and which resources changed since it was last called, each once.
 func (s *Subscription) Take() (Change, []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,10 +85,10 @@ func (s *Subscription) wake() {
 	}
 }
 
-// GrantsChanged has the catalogue made again, by what services may do now.
+// GrantsChanged makes the catalogue be built again, with what services may do now.
 func (l *Live) GrantsChanged() { wake(l.services) }
 
-// ViewsChanged tells all subscribers that what they may see has changed.
+// ViewsChanged tells all subscribers that their view has changed.
 func (l *Live) ViewsChanged() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

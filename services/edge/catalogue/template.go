@@ -9,13 +9,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// MaxURI is the longest URI, or URI template that a client names, in bytes.
+// MaxURI is the longest URI, or URI template, that a client may name, in bytes.
 //
 //limit:message a URI that a client names | `invalid_params`
 const MaxURI = 2 << 10
 
-// CheckURI refuses a URI that is longer than any that is served. Doors ask before
-// anything is done with the URI; the error has reason TooLarge.
+// CheckURI refuses a URI that is longer than any that is served. Doors ask before they do
+// anything with the URI; the error has reason TooLarge.
 func CheckURI(uri string) error {
 	if len(uri) > MaxURI {
 		return fault.New(fault.TooLarge, "a URI has at most %d bytes; this one has %d", MaxURI, len(uri))
@@ -27,18 +27,18 @@ func CheckURI(uri string) error {
 type template struct {
 	uri    string
 	target Target
-	// begins is the literal text before the first expression: most URIs are told
-	// apart by it.
+	// begins is the literal text before the first expression: it is enough to tell most URIs
+	// apart.
 	begins string
-	// form is what every expansion has. It takes time in proportion to the URI.
+	// form matches every expansion, in time proportional to the length of the URI.
 	form *regexp.Regexp
-	// pattern decides where form also fits what is no expansion; nil elsewhere.
-	// It is some fifty times slower.
+	// pattern decides if form also matches texts that are not expansions; nil otherwise. It is
+	// about fifty times slower.
 	pattern *uritemplate.Template
 }
 
-// plain are the expressions of which the form says all: no names that are part of
-// the expansion, no lists, no lengths.
+// plain matches the expressions that form describes completely: without names in the expansion,
+// lists or lengths.
 var plain = regexp.MustCompile(`\{[+#./]?[^?&;*:{}]+\}`)
 
 func newTemplate(uri string, target Target) (template, error) {

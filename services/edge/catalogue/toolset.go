@@ -2,14 +2,14 @@ package catalogue
 
 import "github.com/busbar-mcp/busbar/services/edge/toolset"
 
-// through is what somebody sees through a toolset.
+// through is the view of a toolset.
 type through struct {
 	set  *toolset.Set
 	view View // nil for everything
 	key  string
 }
 
-// Through is a sight of what a toolset has, as far as somebody may know of it; nil is of
+// Through is the view of a toolset, limited to what another view shows; nil for that means
 // everything.
 func Through(set *toolset.Set, view View) View {
 	t := &through{set: set, view: view, key: "toolset " + set.Key()}
@@ -34,7 +34,7 @@ func (t *through) Sees(kind Kind, name, service string) bool {
 	return has(name) && (t.view == nil || t.view.Sees(kind, name, service))
 }
 
-// Nothing is the sight of who may know of nothing.
+// Nothing is a view that shows nothing.
 var Nothing View = nothing{}
 
 type nothing struct{}
@@ -42,9 +42,9 @@ type nothing struct{}
 func (nothing) Key() string                    { return "nothing" }
 func (nothing) Sees(Kind, string, string) bool { return false }
 
-// dressed are the entries of a tool or prompt as the snapshot's toolset shows it: one
-// for each name that it has there. An entry that cannot be shown as the set says is left
-// out, as its calls are refused.
+// dressed are the entries of a tool or prompt as the snapshot's toolset shows it: one for each
+// name that it has there. An entry that cannot be shown as the set says is left out; calls of it
+// are refused, too.
 func (s *Snapshot) dressed(kind Kind, it item) []item {
 	var names *toolset.Names
 	dress := (*toolset.Member).ToolEntry

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// prefix is what the URIs begin with that a service reads although no entry
-// names them.
+// prefix is the beginning of URIs that a service reads although no entry names them.
 type prefix struct {
 	begins string
 	target Target
 }
 
-// Resource returns who reads a URI. The file of a skill is read by the skill's
-// service. Any other URI is read by the service that came first with a name that
-// covers it: a resource of that URI, a template it matches, or what it begins
-// with; while that service is away, by nobody. So no newcomer takes URIs by a name
-// that says more of them. Only the empty prefix, which covers everything, gives way
-// to all other names. Nobody reads a URI of more than MaxURI bytes.
+// Resource returns the service that reads a URI. The file of a skill is read by the skill's
+// service. Any other URI is read by the service that was the first with a name that covers it: a
+// resource of that URI, a template that it matches, or a prefix. While that service is away,
+// nobody reads the URI. So no newcomer takes over URIs with a more specific name. Only the empty
+// prefix, which covers everything, yields to all other names. Nobody reads a URI of more than
+// MaxURI bytes.
 func (s *Snapshot) Resource(uri string) (Target, bool) {
 	t, by := s.reader(uri)
 	if by.Kind == "" || t.away || !s.shows(Resources, uri, t.Service) {
@@ -27,7 +26,8 @@ func (s *Snapshot) Resource(uri string) (Target, bool) {
 	return t, true
 }
 
-// reader returns who reads a URI, and by which name; the zero Name if nobody does.
+// reader returns the service that reads a URI, and the name by which it does; the zero Name if
+// there is none.
 func (s *Snapshot) reader(uri string) (first Target, by Name) {
 	if len(uri) > MaxURI {
 		return Target{}, Name{}
@@ -42,7 +42,7 @@ func (s *Snapshot) reader(uri string) (first Target, by Name) {
 		first = Target{}
 	}
 	since := first.since
-	// Of one service the name counts that says most.
+	// Of the names of one service, the most specific counts.
 	earlier := func(t Target, n Name) {
 		if !found || t.Service != first.Service {
 			first, by = t, n
@@ -69,8 +69,8 @@ func (s *Snapshot) reader(uri string) (first Target, by Name) {
 	return first, by
 }
 
-// settleURIs puts the names of URIs into the order in which Resource asks them,
-// and leaves out what is covered by what another service had before.
+// settleURIs sorts the names of URIs in the order in which Resource asks them, and leaves out
+// names that an older name of another service covers.
 func (b *builder) settleURIs() {
 	b.addAway()
 	slices.SortFunc(b.templates, func(x, y template) int {
@@ -110,13 +110,13 @@ func (b *builder) settleURIs() {
 	}
 }
 
-// maxPatterns bounds the templates, and the prefixes, of one service: to find out
-// who reads a URI takes time with their number.
+// maxPatterns bounds the templates, and the prefixes, of one service: finding the reader of a URI
+// takes time in proportion to their number.
 //
 //limit:service templates, and prefixes of URIs, of one service | further ones are left out
 const maxPatterns = 256
 
-// template is newTemplate, which is slow, with what earlier builds have made.
+// template is newTemplate, which is slow, with the templates of earlier builds.
 func (b *builder) template(uri string, target Target) (t template, err error) {
 	t, ok := b.knownTemplates[uri]
 	if !ok {
@@ -129,8 +129,8 @@ func (b *builder) template(uri string, target Target) (t template, err error) {
 	return t, nil
 }
 
-// addAway adds the names of URIs whose services are away, so that these find their
-// URIs as they left them.
+// addAway adds the names of URIs whose services are away, so that the services find their URIs as
+// they left them.
 func (b *builder) addAway() {
 	have := map[string]int{}
 	for n, service := range b.owners.away {
@@ -155,8 +155,8 @@ func (b *builder) addAway() {
 	}
 }
 
-// covered reports whether another service reads all URIs of a name, which begin
-// so, by a prefix that it had before. If it does, that is noted.
+// covered reports whether another service reads all URIs of a name, which begin with begins, by a
+// prefix that it had before. If so, that is noted.
 func (b *builder) covered(all []prefix, n Name, begins string, target Target) bool {
 	for _, p := range all {
 		if p.begins == "" || p.target.since >= target.since {

@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// View is what of the catalogue somebody may know of.
+// View is the part of the catalogue that a caller may know of.
 type View interface {
-	// Key is the same for all that see the same, and for nobody else.
+	// Key is the same for all views that show the same, and different for all others.
 	Key() string
-	// Sees reports whether a name is shown. kind is one of Tools, Prompts, Resources,
-	// Templates and Skills; a skill's name is the URI of its SKILL.md. service is
-	// whose it is.
+	// Sees reports whether a name is shown. kind is one of Tools, Prompts, Resources, Templates
+	// and Skills; the name of a skill is the URI of its SKILL.md. service is its owner.
 	Sees(kind Kind, name, service string) bool
 }
 
@@ -20,14 +19,14 @@ type View interface {
 //limit:service views of one catalogue, by roles and toolset
 const maxViews = 256
 
-// views are a snapshot as others see it, by the keys of their sights.
+// views are a snapshot in other views, by the keys of these.
 type views struct {
 	mu  sync.Mutex
 	all map[string]*Snapshot
 }
 
-// For returns the snapshot as somebody sees it: with nothing that the sight does
-// not show, in lists and by name. nil sees everything.
+// For returns the snapshot in a view: without the names that the view does not show, in lists and
+// by name. nil sees everything.
 func (s *Snapshot) For(view View) *Snapshot {
 	if view == nil {
 		return s
@@ -49,7 +48,7 @@ func (s *Snapshot) For(view View) *Snapshot {
 	return v
 }
 
-// seen makes the view of a sight.
+// seen makes the snapshot in a view.
 func (s *Snapshot) seen(view View) *Snapshot {
 	v := *s
 	v.view = view
@@ -76,7 +75,7 @@ func (s *Snapshot) seen(view View) *Snapshot {
 				items = append(items, v.dressed(Kind(k), it)...)
 			}
 		}
-		// Cursors of a set are of no other list.
+		// Cursors of a set are valid for no other list.
 		v.lists[k] = newList(s.lists[k].member, v.set.Name()+" "+s.lists[k].scope, items)
 	}
 	v.digest = digest(&v.lists)
@@ -84,7 +83,7 @@ func (s *Snapshot) seen(view View) *Snapshot {
 	return &v
 }
 
-// only is the list without what keep reports false for.
+// only is the list without the items for which keep reports false.
 func (l *list) only(keep func(item) bool) list {
 	kept := list{member: l.member, scope: l.scope, items: make([]item, 0, len(l.items))}
 	for _, it := range l.items {
