@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// call carries a request to a service and its answer back.
+// call carries a request to a service, and returns its answer.
 func (s *Server) call(ctx context.Context, r *Request, out Sender) (reply, error) {
 	c, err := newCall(r, s.client(r.Message), r.Message.P.LogLevel)
 	if err != nil {
@@ -56,11 +56,11 @@ func newCall(r *Request, client *busv1.Client, level string) (gateway.Call, erro
 	return c, nil
 }
 
-// reply is what a call comes to for its client.
+// reply is the reply to the client of a call.
 func (r *Request) reply(a *gateway.Answer, err error) (reply, error) {
 	switch {
 	case errors.Is(err, gateway.ErrInvalidArguments) && r.Version >= mcp.V20251125:
-		// From 2025-11-25 on the model is told, so that it can do better.
+		// From 2025-11-25 on the model is told, so that it can correct the call.
 		return toolError(fault.From(err)), nil
 	case err != nil:
 		return reply{}, err
@@ -99,12 +99,12 @@ func toolError(f *fault.Error) reply {
 	return reply{resultType: complete, body: body, meta: meta}
 }
 
-// notifier makes notifications of the frames of one call.
+// notifier makes notifications from the frames of one call.
 type notifier struct {
 	token []byte
 	out   Sender
-	// last is the progress sent last. MCP wants it to grow, which it does not
-	// when a call is repeated after a lost peer.
+	// last is the progress that was sent last. MCP requires progress to grow, which it does not
+	// if a call is repeated after a lost peer.
 	last float64
 }
 
@@ -141,18 +141,18 @@ func (n *notifier) forward(f *busv1.Frame) {
 	}
 }
 
-// logLevel is unspecified for a level MCP does not know.
+// logLevel is unspecified for a level that MCP does not know.
 func logLevel(level string) busv1.LogLevel {
 	return busv1.LogLevel(slices.Index(mcp.LogLevels, level) + 1)
 }
 
-// client is what a modern client says of itself.
+// client is a modern client's description of itself.
 func (s *Server) client(m *mcp.Message) *busv1.Client {
 	return s.clients.get(m.P.ClientInfo, m.P.ClientCapabilities)
 }
 
-// clientCache remembers how clients describe themselves, byte for byte: the
-// same client says the same with every request.
+// clientCache remembers how clients describe themselves, byte for byte: the same client sends the
+// same description with every request.
 type clientCache struct {
 	mu    sync.RWMutex
 	known map[string]*busv1.Client
@@ -165,7 +165,7 @@ const (
 )
 
 func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
-	// Both are JSON objects, so nothing of the one can be read as the other.
+	// Both are JSON objects, so no part of one can be read as the other.
 	var buf [512]byte
 	key := append(append(buf[:0], info...), capabilities...)
 	c.mu.RLock()
@@ -178,7 +178,7 @@ func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
 		Name    string `json:"name,omitzero"`
 		Version string `json:"version,omitzero"`
 	}
-	// Self-reported and unverified: one that does not parse has no name.
+	// Self-reported and unverified: a description that does not parse has no name.
 	_ = json.Unmarshal(info, &about)
 	client = &busv1.Client{Name: about.Name, Version: about.Version, Capabilities: append([]byte(nil), capabilities...)}
 	if len(key) > maxClientBytes {

@@ -15,10 +15,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Changes sends a legacy client every change of the lists, and updates of the
-// resources its session subscribes to, until ctx ends or the server closes.
-// session returns the session as it is now, nil when it has ended.
-// Changes calls open first, when nothing can be missed any more.
+// Changes sends a legacy client every change of the lists, and updates of the resources that its
+// session subscribes to, until ctx ends or the server closes. session returns the session as it
+// is now, or nil when it has ended. Changes calls open first, once nothing can be missed any
+// more.
 func (s *Server) Changes(ctx context.Context, lease *gateway.Lease, out Sender, session func(context.Context) *store.Session, open func()) {
 	c := s.newChangeStream(lease)
 	c.out, c.session = out, session
@@ -26,11 +26,10 @@ func (s *Server) Changes(ctx context.Context, lease *gateway.Lease, out Sender, 
 	c.run(ctx)
 }
 
-// ChangesOf is Changes for a client that can come back to any edge: events have
-// ids, and since is the last it got, empty if it was not away. A session has one
-// such stream, its youngest (2025-11-25, basic/transports, Multiple
-// Connections). What it returns without an error sends them, and is called: from now
-// on nothing is missed.
+// ChangesOf is Changes for a client that can come back to any edge: events have ids, and since is
+// the last one it got, empty if it was not away. A session has one such stream, the youngest
+// (2025-11-25, basic/transports, Multiple Connections). Call rest, which sends the changes, if
+// there is no error: from now on nothing is missed.
 func (s *Server) ChangesOf(lease *gateway.Lease, n *store.Session, since string) (rest func(Resumable), err error) {
 	var then time.Time
 	var digest string
@@ -40,7 +39,7 @@ func (s *Server) ChangesOf(lease *gateway.Lease, n *store.Session, since string)
 			return nil, fault.New(fault.InvalidRequest, "Last-Event-ID is not one that this server gave")
 		}
 	}
-	// In flight as requests are: it ends with the session.
+	// In flight like a request, so that it ends with the session.
 	name := rand.Text()
 	inFlight, release := s.InFlight(n.ID)
 	ctx, end, err := inFlight.begin(lease.Context(), []byte(name))
@@ -67,7 +66,7 @@ func (s *Server) ChangesOf(lease *gateway.Lease, n *store.Session, since string)
 		case fault.Is(err, fault.UnknownSession):
 			return nil
 		case err != nil:
-			return n // the bus is away; what was said then still holds
+			return n // the bus is away; the last known session still holds
 		case now.Stream != name:
 			return nil
 		}
@@ -86,11 +85,11 @@ func (s *Server) ChangesOf(lease *gateway.Lease, n *store.Session, since string)
 	}, nil
 }
 
-// clockSkew is how far the clocks of edges and NATS may be apart. What changed
-// within it is told twice.
+// clockSkew is how far the clocks of edges and NATS may differ. Changes within that time are told
+// twice.
 const clockSkew = 5 * time.Second
 
-// changeStream is a legacy client's stream of what belongs to no request.
+// changeStream is a legacy client's stream of messages that belong to no request.
 type changeStream struct {
 	server    *Server
 	sub       *catalogue.Subscription
@@ -98,19 +97,19 @@ type changeStream struct {
 	resumable Resumable // out, or nil
 	lease     *gateway.Lease
 	session   func(context.Context) *store.Session
-	// unheard are resources that changed, and when, to which the session did not
-	// subscribe as far as this edge knew: another edge may just have taken the
-	// subscription, and the word of that comes on a way of its own. They are looked at
-	// once more when again fires.
+	// unheard are resources that changed, and when, although the session did not subscribe to
+	// them as far as this edge knew. Another edge may just have taken the subscription, and the
+	// news of that may still be on its way. These resources are checked once more when again
+	// fires.
 	unheard map[string]time.Time
 	again   <-chan time.Time
 }
 
 const (
-	// subscribedWithin is by when an edge knows what another one wrote into a session.
+	// subscribedWithin bounds the time until an edge knows what another one wrote into a session.
 	//limit:time an update that precedes its subscription at another edge is told
 	subscribedWithin = 3 * time.Second
-	// maxUnheard bounds what one stream looks at again.
+	// maxUnheard bounds the resources that one stream checks again.
 	//limit:connection such updates of a stream | more are dropped
 	maxUnheard = 256
 )
@@ -120,7 +119,7 @@ func (s *Server) newChangeStream(lease *gateway.Lease) *changeStream {
 	return &changeStream{server: s, lease: lease, sub: lease.Subscribe(func(string) bool { return true })}
 }
 
-// missed sends what changed since a time, when the lists had a digest.
+// missed sends the changes since a time at which the lists had a digest.
 func (c *changeStream) missed(ctx context.Context, digest string, then time.Time) {
 	if now := c.session(ctx); now != nil {
 		changed, updated := c.lease.Missed(digest, then.Add(-clockSkew), now.Subscribed)
@@ -156,7 +155,7 @@ func (c *changeStream) run(ctx context.Context) {
 	}
 }
 
-// lookAgain keeps for a moment the resources to which a session does not subscribe.
+// lookAgain remembers, for a short time, resources to which the session does not subscribe.
 func (c *changeStream) lookAgain(uris []string, now *store.Session) {
 	for _, uri := range uris {
 		if slices.Contains(now.Subscribed, uri) {
@@ -175,7 +174,7 @@ func (c *changeStream) lookAgain(uris []string, now *store.Session) {
 	}
 }
 
-// settled takes the resources that changed long enough ago, and looks again for the rest.
+// settled takes the resources that changed long enough ago, and sets the timer for the rest.
 func (c *changeStream) settled(now time.Time) (uris []string) {
 	c.again = nil
 	for uri, at := range c.unheard {
@@ -203,16 +202,16 @@ func (c *changeStream) send(changed catalogue.Change, uris []string, now *store.
 		}
 	}
 	for i, m := range messages {
-		// A client that has the last one has all before it.
+		// A client that has the last message has all before it.
 		if c.resumable != nil && i == len(messages)-1 {
 			c.resumable.Mark(changeID(time.Time{}, "", c.lease.Sees()))
 		}
-		c.out.Send(m) // it waits for a slow client, for which what changes meanwhile becomes one
+		c.out.Send(m) // it waits for a slow client, and merges the changes in the meantime
 	}
 }
 
-// updated is the notification of one resource, with the members of _meta that
-// a modern subscription has; nil for none.
+// updated is the notification about one resource. meta has the members of _meta of a modern
+// subscription; nil for none.
 func updated(uri string, meta []byte) []byte {
 	params := []byte{'{'}
 	if meta != nil {
@@ -222,9 +221,8 @@ func updated(uri string, meta []byte) []byte {
 	return notification(mcp.NotifyResourceUpdated, append(params, '}'))
 }
 
-// changeID names a moment of a stream of changes: c-<time>-<digest of the
-// lists>. A client that comes back is told what changed since. Zero values
-// stand for now.
+// changeID names a moment in a stream of changes: c-<time>-<digest of the lists>. A client that
+// comes back is told what changed since then. Zero values mean now.
 func changeID(then time.Time, digest string, now *catalogue.Snapshot) string {
 	if digest == "" {
 		then, digest = time.Now(), now.Digest()

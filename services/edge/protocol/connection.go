@@ -14,10 +14,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// ConnectionConfig says whose a connection is.
+// ConnectionConfig describes a connection and its owner.
 type ConnectionConfig struct {
 	Server *Server
-	// Out is where messages go. It is used by many goroutines.
+	// Out is the receiver of messages. Many goroutines use it.
 	Out Sender
 	// Door names the door.
 	Door string
@@ -25,21 +25,22 @@ type ConnectionConfig struct {
 	Limits mcp.Limits
 	// Modern says that the transport carries requests of 2026-07-28 too.
 	Modern bool
-	// Stay is whose connection it is, for as long as they are.
+	// Lease is the lease of the connection's owner, and the connection lasts as long as the
+	// lease.
 	Lease *gateway.Lease
 }
 
-// Connection is MCP over a connection that is its own session: everything
-// but the framing. initialize settles the version, requests are answered
-// concurrently, and what cannot be read is answered with an error.
+// Connection is MCP over a connection that is its own session: everything but the framing.
+// initialize settles the version, requests are answered concurrently, and unreadable messages are
+// answered with an error.
 type Connection struct {
 	cfg ConnectionConfig
-	// name is unguessable: answers to what the client is asked come over this
+	// name is unguessable: the client's answers to requests of the server come over this
 	// connection.
 	name string
 	base Request
 	out  direct
-	// session is that of a legacy client; nil before initialize.
+	// session is the session of a legacy client; nil before initialize.
 	session atomic.Pointer[store.Session]
 
 	running  sync.WaitGroup
@@ -48,14 +49,14 @@ type Connection struct {
 	draining bool
 }
 
-// maxInFlight bounds the requests being answered. More are refused: if reading
-// waited instead, no cancellation could make room.
+// maxInFlight bounds the requests being answered. Further requests are refused: if reading waited
+// instead, no cancellation could make room.
 //
 //limit:connection concurrent requests of stdio, SSE, or MCP over a WebSocket | `overloaded`
 const maxInFlight = 1024
 
-// maxInFlightBytes bounds what these requests have together, as they were sent.
-// One request is taken whatever it has.
+// maxInFlightBytes bounds the size of these requests together, as they were sent. A single
+// request is taken whatever its size.
 //
 //limit:connection their bytes | `overloaded`
 const maxInFlightBytes = 16 << 20
@@ -67,14 +68,14 @@ func NewConnection(cfg ConnectionConfig) *Connection {
 	return c
 }
 
-// Receive takes up one message of the client, or a batch of 2025-03-26. It
-// returns before the answer, unless that must come before the next message is
-// read. Requests end with ctx. Receive and Drain are for one goroutine.
+// Receive takes one message of the client, or a batch of 2025-03-26. It returns before the
+// answer, unless that must come before the next message is read. Requests end with ctx. Only one
+// goroutine may call Receive and Drain.
 func (c *Connection) Receive(ctx context.Context, message []byte) {
 	c.ReceiveFrom(ctx, c.cfg.Lease.Credentials(), message)
 }
 
-// ReceiveFrom is Receive for a message with credentials of its own, of the
+// ReceiveFrom is Receive for a message with credentials of its own, which belong to the
 // connection's principal.
 func (c *Connection) ReceiveFrom(ctx context.Context, from gateway.Credentials, message []byte) {
 	s := c.session.Load()
@@ -98,26 +99,25 @@ func (c *Connection) ReceiveFrom(ctx context.Context, from gateway.Credentials, 
 		c.cfg.Server.Handle(ctx, &r, c.out)
 	case !c.speaks(r.Version):
 		err := unsupportedVersion(r.Version, c.speaks)
-		r.Version = mcp.Modern // the era that knows this error
+		r.Version = mcp.Modern // the version that knows this error
 		c.cfg.Server.Refuse(&r, c.out, err)
 	default:
 		c.answer(ctx, &r, len(message))
 	}
 }
 
-// Refuse answers what the door could not read as a message.
+// Refuse answers a message that the door could not read.
 func (c *Connection) Refuse(err error) {
 	_, message := ErrorMessage(nil, "", err)
 	c.cfg.Out.Send(message)
 }
 
-// Drain refuses every further request. Answers of the client still count, for
-// the requests in flight that wait for them.
+// Drain refuses all further requests. Answers of the client still count, for the requests in
+// flight that wait for them.
 func (c *Connection) Drain() { c.draining = true }
 
-// Wait waits until nothing of the connection runs any more: requests end
-// with their answer or context, the stream of changes with the context of
-// initialize or with the server.
+// Wait waits until nothing of the connection runs any more. Requests end with their answer or
+// context; the stream of changes ends with the context of initialize or with the server.
 func (c *Connection) Wait() { c.running.Wait() }
 
 func (c *Connection) speaks(version string) bool {
@@ -126,7 +126,7 @@ func (c *Connection) speaks(version string) bool {
 
 var errStopping = fault.New(fault.Unavailable, "this edge is stopping; connect again")
 
-// take takes a slot for requests, or says why there is none.
+// take takes a slot for requests; the error says why there is no free one.
 func (c *Connection) take(size int) error {
 	if held := c.bytes.Add(int64(size)); held > maxInFlightBytes && held > int64(size) {
 		c.bytes.Add(-int64(size))
@@ -146,8 +146,8 @@ func (c *Connection) give(size int) {
 	<-c.slots
 }
 
-// run does the rest concurrently with the next messages, and gives the slot back. A defect
-// met by one request is refused: it must not end the connections of others.
+// run calls rest concurrently with the next messages, and then gives the slot back. A panic in
+// one request refuses that request: it must not end the connections of others.
 func (c *Connection) run(size int, rest func(), refuse func(error)) {
 	c.running.Go(func() {
 		defer c.give(size)
@@ -158,7 +158,7 @@ func (c *Connection) run(size int, rest func(), refuse func(error)) {
 	})
 }
 
-// batch answers a batch, which 2025-03-26 alone has.
+// batch answers a batch, which only 2025-03-26 has.
 func (c *Connection) batch(ctx context.Context, base Request, message []byte) {
 	entries, err := mcp.ParseBatch(message, c.cfg.Limits)
 	switch {
@@ -229,9 +229,9 @@ func (c *Connection) change(f func(*store.Session) error) error {
 	}
 }
 
-// versionOf says under which version a message is: its own, or the one that
-// initialize settled for this connection. Before either, methods that only one
-// era has tell; for the rest the oldest reading does no harm.
+// versionOf returns the version of a message: its own, or the one that initialize settled for
+// this connection. Before either is known, methods that only modern or only legacy versions have
+// decide. For the rest, the oldest version does no harm.
 func versionOf(m *mcp.Message, s *store.Session) string {
 	switch {
 	case m.P.ProtocolVersion != "":

@@ -9,13 +9,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// said is a Sender that keeps what is sent.
+// said is a Sender that keeps the messages.
 type said chan []byte
 
 func (s said) Send(m []byte) bool { s <- m; return true }
 func (s said) Notify(m []byte)    { s <- m }
 
-// stay is an open connection of anybody.
+// stay is an open connection of an anonymous client.
 func stay(t *testing.T, s *protocol.Server) *gateway.Lease {
 	t.Helper()
 	open, err := s.Lease(t.Context(), "test", gateway.Credentials{})
@@ -26,10 +26,10 @@ func stay(t *testing.T, s *protocol.Server) *gateway.Lease {
 	return open
 }
 
-// A defect that one request meets is that request's, not the connection's.
+// A panic in one request fails that request, not the connection.
 func TestConnectionSurvivesADefect(t *testing.T) {
 	t.Parallel()
-	// Without a catalogue whatever needs one panics.
+	// Without a catalogue, every request that needs one panics.
 	s, err := protocol.NewServer(protocol.Config{
 		Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{}), Logger: slog.New(slog.DiscardHandler),
 	})
@@ -54,8 +54,7 @@ func TestConnectionSurvivesADefect(t *testing.T) {
 	}
 }
 
-// FuzzConnection says arbitrary bytes. Nothing panics, and what is answered
-// is a message on one line.
+// FuzzConnection sends arbitrary bytes. Nothing panics, and each answer is a message on one line.
 func FuzzConnection(f *testing.F) {
 	for _, m := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}`,
@@ -88,8 +87,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// needsBus reports whether a message is taken up with a catalogue or a bus,
-// which the fuzzed server has not.
+// needsBus reports whether a message needs a catalogue or a bus, which the fuzzed server does not
+// have.
 func needsBus(b []byte) bool {
 	m, err := mcp.Parse(b, mcp.Limits{})
 	return err == nil && (m.Method == mcp.MethodInitialize || m.Kind == mcp.Response)

@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// row is one reason of docs/reference/errors.md; index 0 is for modern clients, 1 for
-// legacy ones.
+// row is one reason of docs/reference/errors.md; index 0 is for modern clients, 1 for legacy
+// ones.
 type row struct {
 	code, status [2]int
 	executed     string
@@ -89,8 +89,8 @@ func TestErrorTable(t *testing.T) {
 	}
 }
 
-// 2026-07-28, basic, Error Codes: none of our own where JSON-RPC or MCP
-// reserve them, and none that earlier versions used up.
+// 2026-07-28, basic, Error Codes: we use no code that JSON-RPC or MCP reserve, and none that
+// earlier versions used up.
 func TestErrorCodesOfModern(t *testing.T) {
 	t.Parallel()
 	allowed := map[int]bool{-32700: true, -32600: true, -32601: true, -32602: true, -32603: true, -32020: true, -32021: true, -32022: true}

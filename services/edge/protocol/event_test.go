@@ -9,9 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// FuzzEventID gives a client's Last-Event-ID to what reads it: an id is of an
-// answer or of a stream of changes, never of both, and means the same when it
-// is written again.
+// FuzzEventID passes a client's Last-Event-ID to both parsers: an id belongs to an answer or to a
+// stream of changes, never to both, and means the same when it is written again.
 func FuzzEventID(f *testing.F) {
 	for _, id := range []string{
 		protocol.EventID("XMU3RBOIGASEOZ75GS7TFSHTXN", edges.Position{Round: 1, Seq: 7}), protocol.EventID("X", edges.Position{Round: 1<<32 - 1}),
@@ -34,7 +33,7 @@ func FuzzEventID(f *testing.F) {
 		if ok != (ok && protocol.IsChangeID(id)) {
 			t.Errorf("%q is one of changes, and is not", id)
 		}
-		if ok && digest != "" { // without one it stands for now
+		if ok && digest != "" { // without one it means now
 			again, same, ok := protocol.ParseChangeID(protocol.ChangeID(then, digest))
 			if !ok || !again.Equal(then) || same != digest {
 				t.Errorf("%q is %v %q, written again %v %q %v", id, then, digest, again, same, ok)

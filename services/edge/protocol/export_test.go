@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Answer and Forward make messages of what a service sent.
+// Answer and Forward make messages from what a service sent.
 
 // Answer sends a call's answer.
 func (s *Server) Answer(r *Request, out Responder, a *gateway.Answer) {
@@ -21,7 +21,7 @@ func (s *Server) Answer(r *Request, out Responder, a *gateway.Answer) {
 	out.Respond(status, message, err)
 }
 
-// Task is what tasks/get says of a task.
+// Task is the result of tasks/get for a task.
 func Task(rec *busv1.TaskRecord) []byte { return appendTask([]byte{'{'}, rec, true) }
 
 // Forward sends the frames of one call.
@@ -32,8 +32,8 @@ func Forward(token []byte, out Sender, frames ...*busv1.Frame) {
 	}
 }
 
-// ParseEventID and EventID read and write the ids of events of an answer,
-// ParseChangeID and ChangeID those of a stream of changes.
+// ParseEventID and EventID read and write the event ids of an answer; ParseChangeID and ChangeID
+// read and write the event ids of a stream of changes.
 var ParseEventID, EventID, ParseChangeID = parseEventID, eventID, parseChangeID
 
 func ChangeID(then time.Time, digest string) string { return changeID(then, digest, nil) }
@@ -46,7 +46,7 @@ func (s *Server) Know(info, capabilities []byte) int {
 	return len(s.clients.known)
 }
 
-// Methods are the names of all methods, by the version whose era has them.
+// Methods are the names of all methods, by version.
 func Methods() map[string][]string {
 	return map[string][]string{
 		mcp.Modern:       slices.Sorted(maps.Keys(modernMethods)),

@@ -8,22 +8,22 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// ErrCancelled is the cause of a context whose client sent
-// notifications/cancelled. No response is owed then.
+// ErrCancelled is the cause of a context whose client sent notifications/cancelled. No response
+// is owed then.
 var ErrCancelled = errors.New("cancelled by the client")
 
-// InFlight are the requests that one client has in flight, over a connection or
-// in a session, by id.
+// InFlight are the requests that one client has in flight, over a connection or in a session, by
+// id.
 type InFlight struct {
 	mu   sync.Mutex
 	open map[string]context.CancelCauseFunc
 }
 
-// NewInFlight makes one with nothing in flight.
+// NewInFlight makes an InFlight without requests.
 func NewInFlight() *InFlight { return &InFlight{open: map[string]context.CancelCauseFunc{}} }
 
-// begin records a request. end, which may be called more than once, frees its id
-// and ends its context.
+// begin records a request. end frees its id and ends its context; it may be called more than
+// once.
 func (f *InFlight) begin(ctx context.Context, id []byte) (_ context.Context, end func(), err error) {
 	key := string(id)
 	f.mu.Lock()
@@ -46,7 +46,7 @@ func (f *InFlight) begin(ctx context.Context, id []byte) (_ context.Context, end
 	}, nil
 }
 
-// cancel cancels a request; false when it is not in flight here.
+// cancel cancels a request; false if it is not in flight here.
 func (f *InFlight) cancel(id []byte) bool {
 	f.mu.Lock()
 	cancel := f.open[string(id)]
@@ -78,8 +78,8 @@ type shared struct {
 	users    int
 }
 
-// InFlight returns what is in flight of a session whose requests come one by
-// one. Release it when the request is over.
+// InFlight returns the requests in flight of a session whose requests come one by one. Release it
+// when the request is over.
 func (s *Server) InFlight(session string) (requests *InFlight, release func()) {
 	all := &s.inFlight
 	all.mu.Lock()
@@ -99,8 +99,8 @@ func (s *Server) InFlight(session string) (requests *InFlight, release func()) {
 	}
 }
 
-// Ended cancels what is in flight of a session that has ended, here and at
-// other edges: there is nobody left to answer, or to ask.
+// Ended cancels the requests in flight of a session that has ended, here and at other edges:
+// nobody is left to answer, or to ask.
 func (s *Server) Ended(session string) {
 	s.Cancelled(session, nil)
 	if err := s.caller.CancelElsewhere(session, nil); err != nil {
@@ -108,8 +108,8 @@ func (s *Server) Ended(session string) {
 	}
 }
 
-// Cancelled takes up a cancellation that arrived at another edge. Without a
-// request id it is of all requests.
+// Cancelled handles a cancellation that arrived at another edge. Without a request id it cancels
+// all requests.
 func (s *Server) Cancelled(session string, requestID []byte) {
 	s.inFlight.mu.Lock()
 	one := s.inFlight.open[session]
@@ -123,8 +123,8 @@ func (s *Server) Cancelled(session string, requestID []byte) {
 	}
 }
 
-// cancelled takes up a client's notifications/cancelled: here, or where the
-// request is in flight.
+// cancelled handles a client's notifications/cancelled: here, or at the edge where the request is
+// in flight.
 func (s *Server) cancelled(r *Request) {
 	id := r.Message.P.RequestID
 	if r.InFlight == nil || len(id) == 0 || r.InFlight.cancel(id) || r.Session == nil || r.Session.ID == "" {

@@ -16,11 +16,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// defaultLogLevel is what a client gets that never sent logging/setLevel.
+// defaultLogLevel is the level for a client that never sent logging/setLevel.
 const defaultLogLevel = "info"
 
-// Bounds of the resources that one session subscribes to: how many, and the
-// bytes of their URIs together, wherever the session is kept.
+// Bounds of the resources that one session subscribes to: their number, and the bytes of their
+// URIs together, wherever the session is kept.
 const (
 	//limit:connection resources that a session or `subscriptions/listen` follows | `too_large`
 	maxSubscribed = 200
@@ -28,8 +28,8 @@ const (
 	maxSubscribedBytes = 32 << 10
 )
 
-// Initialize handles initialize. It returns the session it opens, which the
-// door keeps, and the response to send then.
+// Initialize handles initialize. It returns the session that it opens, which the door keeps, and
+// the response to send then.
 func (s *Server) Initialize(ctx context.Context, r *Request) (*store.Session, []byte, error) {
 	now, err := s.enter(ctx, r)
 	if err != nil {
@@ -56,8 +56,7 @@ func (s *Server) Initialize(ctx context.Context, r *Request) (*store.Session, []
 	return n, append(b, `}}`...), nil
 }
 
-// legacyClient is what a session says of its client, and the level of logs it
-// wants.
+// legacyClient is the client as its session describes it, and the level of logs that it wants.
 func legacyClient(r *Request) (*busv1.Client, string) {
 	if r.Session == nil {
 		return &busv1.Client{}, defaultLogLevel
@@ -70,8 +69,8 @@ func legacyClient(r *Request) (*busv1.Client, string) {
 	return &busv1.Client{Name: n.ClientName, Version: n.ClientVer, Capabilities: withoutTasks(n.Capabilities)}, level
 }
 
-// withoutTasks are the capabilities of a legacy client: its version has no
-// tasks of this kind, whatever it says of extensions.
+// withoutTasks are the capabilities of a legacy client without tasks: its version has no tasks of
+// this kind, whatever extensions it declares.
 func withoutTasks(capabilities []byte) []byte {
 	if !mcp.Declares(capabilities, mcp.ExtensionTasks) {
 		return capabilities
@@ -105,8 +104,8 @@ func (s *Server) setLevel(ctx context.Context, r *Request, _ Sender) (reply, err
 	})
 }
 
-// subscribe answers resources/subscribe and unsubscribe. The session remembers,
-// so that the client's stream may be at any edge.
+// subscribe answers resources/subscribe and unsubscribe. The session remembers, so that the
+// client's stream may be at any edge.
 func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	uri, on := r.Message.P.URI, r.Message.Method == mcp.MethodSubscribe
 	now, err := s.enter(ctx, r)
@@ -143,8 +142,7 @@ func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, er
 	})
 }
 
-// changeSession changes a session where it is kept: in the connection that it
-// is, or on the bus.
+// changeSession changes a session where it is kept: in its connection, or on the bus.
 func (s *Server) changeSession(ctx context.Context, r *Request, f func(*store.Session) error) error {
 	if r.connection != nil {
 		return r.connection.change(f)
@@ -152,11 +150,10 @@ func (s *Server) changeSession(ctx context.Context, r *Request, f func(*store.Se
 	return s.sessions.Change(ctx, r.Session.ID, f)
 }
 
-// Batch answers a batch of 2025-03-26: its requests at once, each as if it had
-// come alone. It returns the responses in the order of the requests as a JSON
-// array, nil when none is owed. base says what all messages have in common.
-// Notifications ahead of a response are dropped, and a tool that asks for input
-// finds a client that cannot be asked.
+// Batch answers a batch of 2025-03-26: its requests run concurrently, each as if it had come
+// alone. It returns the responses in the order of the requests as a JSON array, or nil if none is
+// owed. base has what all messages have in common. Notifications ahead of a response are dropped,
+// and a tool that asks for input gets a client that cannot be asked.
 func (s *Server) Batch(ctx context.Context, base Request, entries []mcp.Entry) []byte {
 	outs := make([]single, len(entries))
 	var wg conc.WaitGroup
@@ -188,7 +185,7 @@ func (s *Server) Batch(ctx context.Context, base Request, entries []mcp.Entry) [
 	return append(b, ']')
 }
 
-// single is a Responder that takes the response alone.
+// single is a Responder that takes only the response.
 type single struct{ response []byte }
 
 func (*single) Notify([]byte)                            {}

@@ -28,23 +28,23 @@ const (
 
 // exchange is a legacy client's call, from the request to the response.
 //
-// A service asks for input by ending the call with what it needs, as modern
-// clients expect it. For a legacy client the edge makes the requests of the
-// server that its version knows, and calls again with the answers: a round.
-// All rounds' messages are kept for a client that can come back; see resume.go.
+// A service asks for input by ending the call with its questions, as modern clients expect. For a
+// legacy client, the edge turns the questions into requests of the server that the client's
+// version knows, and makes the call again with the answers: a round. The messages of all rounds
+// are kept for a client that can come back; see resume.go.
 type exchange struct {
 	server *Server
 	r      *Request
-	// out takes what goes ahead of the response.
+	// out takes the messages ahead of the response.
 	out Sender
-	// call is as the client made it.
+	// call is the client's call, unchanged.
 	call    gateway.Call
 	onFrame gateway.OnFrame
 
-	// stream keeps what is sent, for a client that may come back for it; nil for
-	// another.
+	// stream keeps the messages that are sent, for a client that may come back for them; nil for
+	// other clients.
 	stream *edges.Stream
-	// begun says that the client has an event id, or will.
+	// begun says that the client has an event id, or will get one.
 	begun bool
 	leave context.CancelCauseFunc
 }
@@ -79,7 +79,7 @@ func (e *exchange) round(ctx context.Context, c *gateway.Call) (*gateway.Answer,
 	return answer, err
 }
 
-// rounds makes the call again for as long as its answer asks for input.
+// rounds makes the call again as long as its answer asks for input.
 func (e *exchange) rounds(ctx context.Context, answer *gateway.Answer) (*gateway.Answer, error) {
 	for range maxRounds {
 		if answer.InputRequired == nil {
@@ -98,7 +98,7 @@ func (e *exchange) rounds(ctx context.Context, answer *gateway.Answer) (*gateway
 	return nil, fault.New(fault.Internal, "the tool asked for input more than %d times", maxRounds)
 }
 
-// ask sends the client every request at once and returns its answers by key.
+// ask sends the client all requests at once and returns its answers by key.
 func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error) {
 	var requests map[string]struct {
 		Method string         `json:"method"`
@@ -156,12 +156,12 @@ func refusedInput(method string, raw []byte) error {
 	var e struct {
 		Message string `json:"message,omitzero"`
 	}
-	_ = json.Unmarshal(raw, &e) // without a message it says less
+	_ = json.Unmarshal(raw, &e) // without a message the error says less
 	return fault.New(fault.Cancelled, "the client refused %s: %.200q", method, e.Message)
 }
 
-// peer is where what a client is asked is answered from: its session, or the
-// connection that is one. Empty where there is neither.
+// peer is where a client's answers are received: its session, or the connection that is its
+// session. It is empty if there is neither.
 func (r *Request) peer() string {
 	switch {
 	case r.connection != nil:
@@ -172,8 +172,7 @@ func (r *Request) peer() string {
 	return ""
 }
 
-// answered takes a client's response to where it is waited for, at this edge
-// or another.
+// answered passes a client's response to the call that waits for it, at this edge or another.
 func (s *Server) answered(r *Request) {
 	m := r.Message
 	id, err := jsontext.AppendUnquote(nil, m.ID)
@@ -189,8 +188,8 @@ func (s *Server) answered(r *Request) {
 	}
 }
 
-// objectsOnly takes structured content away that is not an object, which
-// clients before 2026-07-28 do not take. The text content says the same.
+// objectsOnly removes structured content that is not an object, which clients before 2026-07-28
+// do not accept. The text content says the same.
 func objectsOnly(a *gateway.Answer) {
 	if a.Tool == nil || !a.Tool.LooseOutput || a.Result == nil {
 		return
@@ -205,7 +204,7 @@ func objectsOnly(a *gateway.Answer) {
 	}
 }
 
-// end is what the exchange comes to.
+// end is the reply at the end of the exchange.
 func (e *exchange) end(ctx context.Context, answer *gateway.Answer, err error) (reply, error) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrCancelled):

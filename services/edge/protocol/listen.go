@@ -78,8 +78,8 @@ func (w *wanted) resource(uri string) bool {
 	return found
 }
 
-// listen answers subscriptions/listen: an acknowledgement, then the changes
-// the client opted in to, until it or the server ends the stream.
+// listen answers subscriptions/listen: an acknowledgement, then the changes that the client opted
+// in to, until the client or the server ends the stream.
 func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	want, err := readWanted(r.Message.P.Notifications)
 	if err != nil {
@@ -104,8 +104,9 @@ func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error
 	return reply{rest: l.run}, nil
 }
 
-// remembered is what a stream needs of the message that opened it, and may outlive by days.
-// What else the client sent, up to the largest body for each stream, is let go.
+// remembered is the part of the opening message that a stream needs; a stream may outlive the
+// message by days. The rest is released, which can be as large as the largest body, for each
+// stream.
 func remembered(m *mcp.Message) *mcp.Message {
 	kept := &mcp.Message{Kind: m.Kind, ID: slices.Clone(m.ID), Method: mcp.MethodListen}
 	p := &m.P
@@ -118,7 +119,7 @@ func remembered(m *mcp.Message) *mcp.Message {
 	return kept
 }
 
-// listening is a stream of what a client opted in to.
+// listening is a stream of the changes that a client opted in to.
 type listening struct {
 	server *Server
 	r      *Request
@@ -128,8 +129,8 @@ type listening struct {
 	sub    *catalogue.Subscription
 }
 
-// run sends what there is to hear of, and waits for a slow client: it hears the latest of
-// everything, and what happens several times meanwhile once.
+// run sends the changes, and waits for a slow client. Such a client gets the latest state of
+// everything, and gets repeated changes once.
 func (l *listening) run(out Sender) (reply, error) {
 	defer l.lease.Close()
 	defer l.tasks.close()
@@ -173,9 +174,9 @@ func sendChanges(out Sender, c catalogue.Change, params []byte) {
 //limit:connection tasks of one stream of `subscriptions/listen` | `too_large`
 const maxTasks = 50
 
-// taskSubscription is what one stream gets of tasks.
+// taskSubscription has the tasks that one stream follows.
 type taskSubscription struct {
-	// ids are those agreed, in the order asked for.
+	// ids are the agreed ones, in the order of the request.
 	ids []string
 	// C has a value when there is something to send.
 	C     chan struct{}
@@ -184,8 +185,8 @@ type taskSubscription struct {
 	dirty map[string]struct{}
 }
 
-// subscribeTasks follows the tasks that this client may know of. All of them are
-// to be sent at first: what happened before brings no notification.
+// subscribeTasks follows the tasks that this client may know of. All of them are to be sent at
+// first: earlier changes bring no notification.
 func (s *Server) subscribeTasks(ctx context.Context, r *Request, ids []string) (*taskSubscription, error) {
 	t := &taskSubscription{C: make(chan struct{}, 1), dirty: map[string]struct{}{}}
 	if ids == nil {

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// responder keeps what it is given.
+// responder keeps the messages it is given.
 type responder struct {
 	notified, responded [][]byte
 	status              int
@@ -38,7 +38,7 @@ func server(t testing.TB) *protocol.Server {
 	return s
 }
 
-// object reads a message strictly, which also must be one line.
+// object reads a message strictly; it must be one line.
 func object(t testing.TB, b []byte) map[string]jsontext.Value {
 	t.Helper()
 	var o map[string]jsontext.Value

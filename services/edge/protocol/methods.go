@@ -11,11 +11,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// A method carries out the requests of one method in one era. out takes what
-// goes ahead of the response.
+// A method carries out the requests of one method. out takes the messages ahead of the response.
 type method func(s *Server, ctx context.Context, r *Request, out Sender) (reply, error)
 
-// modernMethods are those of 2026-07-28. All that a request needs is in it.
+// modernMethods are the methods of 2026-07-28. A request has everything that it needs.
 var modernMethods = map[string]method{
 	mcp.MethodDiscover:      (*Server).discover,
 	mcp.MethodToolsList:     list(catalogue.Tools),
@@ -35,8 +34,8 @@ var modernMethods = map[string]method{
 	mcp.MethodTasksCancel:   (*Server).task,
 }
 
-// legacyMethods are those of 2024-11-05 to 2025-11-25. initialize is not among
-// them: the door keeps the session that it opens.
+// legacyMethods are the methods of 2024-11-05 to 2025-11-25. initialize is not among them: the
+// door keeps the session that it opens.
 var legacyMethods = map[string]method{
 	mcp.MethodPing:          (*Server).ping,
 	mcp.MethodToolsList:     list(catalogue.LegacyTools),
@@ -52,7 +51,7 @@ var legacyMethods = map[string]method{
 	mcp.MethodUnsubscribe:   (*Server).subscribe,
 }
 
-// do carries a request out.
+// do carries out a request.
 func (s *Server) do(ctx context.Context, r *Request, out Sender) (reply, error) {
 	m, methods := r.Message, legacyMethods
 	if m.P.URI != "" {
@@ -76,8 +75,7 @@ func (s *Server) do(ctx context.Context, r *Request, out Sender) (reply, error) 
 	return f(s, ctx, r, out)
 }
 
-// checkMeta requires the fields that every modern request carries
-// (2026-07-28, basic, _meta).
+// checkMeta requires the fields that every modern request carries (2026-07-28, basic, _meta).
 func checkMeta(m *mcp.Message) error {
 	switch {
 	case m.P.ProtocolVersion == "":
@@ -90,7 +88,7 @@ func checkMeta(m *mcp.Message) error {
 	return nil
 }
 
-// UnsupportedVersion refuses a version and says which there are.
+// UnsupportedVersion refuses a version and lists the supported ones.
 func UnsupportedVersion(requested string) error {
 	return unsupportedVersion(requested, mcp.IsSupported)
 }
@@ -112,7 +110,7 @@ func missing(param string) error {
 	return fault.New(fault.InvalidParams, "params.%s is missing", param)
 }
 
-// admit admits a request that the edge answers itself. Others are calls, which the
+// admit admits a request that the edge answers itself. Other requests are calls, which the
 // gateway admits.
 func (s *Server) admit(ctx context.Context, r *Request) error {
 	p := &r.Message.P
@@ -122,7 +120,7 @@ func (s *Server) admit(ctx context.Context, r *Request) error {
 	})
 }
 
-// enter is admit, and returns what who makes the request may see.
+// enter is admit, and returns the part of the catalogue that the caller may see.
 func (s *Server) enter(ctx context.Context, r *Request) (*catalogue.Snapshot, error) {
 	if err := s.admit(ctx, r); err != nil {
 		return nil, err
@@ -142,7 +140,7 @@ func (s *Server) discover(ctx context.Context, r *Request, _ Sender) (reply, err
 	return reply{resultType: complete, body: s.about(now), hints: hintsFor(now)}, nil
 }
 
-// list answers from the bytes that the catalogue has ready.
+// list answers with the bytes that the catalogue has ready.
 func list(kind catalogue.Kind) method {
 	return func(s *Server, ctx context.Context, r *Request, _ Sender) (reply, error) {
 		now, err := s.enter(ctx, r)
@@ -169,8 +167,8 @@ func hintsFor(now *catalogue.Snapshot) string {
 	return caching
 }
 
-// listing answers resources/list and prompts/list, for which services are asked that
-// list some themselves.
+// listing answers resources/list and prompts/list. It asks the services that list some entries
+// themselves.
 func listing(kind catalogue.Kind) method {
 	return func(s *Server, ctx context.Context, r *Request, _ Sender) (reply, error) {
 		if err := s.admit(ctx, r); err != nil {

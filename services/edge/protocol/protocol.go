@@ -1,10 +1,11 @@
-// Package protocol speaks MCP to clients of both eras: the stateless one of
-// 2026-07-28, and the one of handshakes and sessions before it. It turns a
-// JSON-RPC message into a call through the gateway, or into an answer the edge
-// gives itself, and knows nothing of how messages travel: that is the doors'.
+// Package protocol speaks MCP to clients of all versions: the stateless one of 2026-07-28, which
+// it calls modern, and the legacy ones before it, with handshakes and sessions. It turns a
+// JSON-RPC message into a call through the gateway, or into an answer that the edge gives itself.
+// It does not know how messages travel; the doors do that.
 //
-// methods.go has the protocol: which function answers which method in which
-// era. What a function returns is written in wire.go.
+// Start with methods.go: it has the function for every method, in modern and in legacy versions.
+// Such a function returns a reply, and wire.go writes it. legacycall.go and resume.go have the
+// calls of legacy clients.
 package protocol
 
 import (
@@ -26,30 +27,30 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Sender is where messages go to a client.
+// Sender sends messages to a client.
 type Sender interface {
-	// Send sends a message. It may wait for a slow client, but not forever, and
-	// reports false when the client does not get it: it is gone, or takes nothing
-	// ahead of a response.
+	// Send sends a message. It may wait for a slow client, but not forever. It reports false if
+	// the client does not get the message: the client is gone, or takes nothing ahead of a
+	// response.
 	Send(message []byte) bool
-	// Notify sends a notification, or drops what the client is too slow for. It
-	// must not block for long.
+	// Notify sends a notification, or drops it if the client is too slow. It must not block for
+	// long.
 	Notify(message []byte)
 }
 
-// Responder is where a door puts the answer to one message.
+// Responder is a door's receiver for the answer to one message.
 type Responder interface {
-	// Sender takes what goes ahead of the response.
+	// Sender takes the messages ahead of the response.
 	Sender
-	// Respond sends the response and ends the exchange. status is that of HTTP;
-	// refused is why the response is an error, nil for a result.
+	// Respond sends the response and ends the exchange. status is the HTTP status; refused says
+	// why the response is an error, nil for a result.
 	Respond(status int, message []byte, refused error)
 }
 
 // Lasting is a Responder whose door does not keep a handler for a request that lasts.
 type Lasting interface {
 	Responder
-	// Last has rest go on, with a Responder that takes this one's place.
+	// Last lets rest go on, with a Responder that takes the place of this one.
 	Last(rest func(out Responder))
 }
 
@@ -58,50 +59,49 @@ type Request struct {
 	Message *mcp.Message
 	// Door names the door.
 	Door string
-	// Version is the protocol version the message is under, a supported one.
+	// Version is the protocol version of the message, a supported one.
 	Version string
-	// Session is a legacy client's; nil before initialize, or where the
-	// transport has none.
+	// Session is a legacy client's session; nil before initialize, or if the transport has none.
 	Session *store.Session
-	// InFlight are the requests of the client's connection or session, in which
-	// request ids are unique; nil where each request stands alone.
+	// InFlight are the requests of the client's connection or session, in which request ids are
+	// unique; nil if each request stands alone.
 	InFlight *InFlight
-	// Resumable is the request's responder where its client can come back for the
-	// answer; nil elsewhere.
+	// Resumable is the request's responder if its client can come back for the answer; nil
+	// otherwise.
 	Resumable Resumable
-	// Credentials are what the door found.
+	// Credentials are the credentials that the door found.
 	Credentials gateway.Credentials
-	// Traceparent and Tracestate are those of headers of the request's own, for a message
-	// that has none of its own.
+	// Traceparent and Tracestate come from the headers of the request, for a message without such
+	// members.
 	Traceparent, Tracestate string
 
-	// connection is the client's where that is its session; nil elsewhere.
+	// connection is the client's connection if that is its session; nil otherwise.
 	connection *Connection
-	// end takes the request out of flight, release gives back the room of its
-	// results; nil for nothing to do.
+	// end takes the request out of flight. release gives back the room of its results. Both are
+	// nil if there is nothing to do.
 	end, release func()
 }
 
-// Modern reports whether the message is of the stateless era.
+// Modern reports whether the message is of the stateless version.
 func (r *Request) Modern() bool { return r.Version == mcp.Modern }
 
 // Config says what a server tells clients about itself.
 type Config struct {
 	Info    mcp.Implementation
 	Gateway *gateway.Gateway
-	// Caller keeps the streams that clients come back for, and takes to other edges what is for them.
+	// Caller keeps the streams that clients come back for, and passes on messages for other
+	// edges.
 	Caller *edges.Caller
-	// Tasks says when a task changes. What a client may know of one, the gateway finds out.
+	// Tasks says when a task changes. The gateway decides what a client may know of a task.
 	Tasks    *task.Store
 	Sessions *store.Sessions
 	Streams  *store.Streams
-	// Managed reports whether an identity provider gives out the clients' tokens; nil
-	// is never.
+	// Managed reports whether an identity provider issues the clients' tokens; nil means never.
 	Managed func() bool
 	Logger  *slog.Logger
 }
 
-// Server answers messages of both eras.
+// Server answers messages of all versions.
 type Server struct {
 	gateway  *gateway.Gateway
 	caller   *edges.Caller
@@ -109,8 +109,8 @@ type Server struct {
 	sessions *store.Sessions
 	streams  *store.Streams
 	log      *slog.Logger
-	// Parts of messages: the server's name alone and as a member of _meta, the
-	// result of server/discover, and capabilities.
+	// Parts of messages: the server's name alone and as a member of _meta, the result of
+	// server/discover, and capabilities.
 	info, infoMeta, discovery, discoveryManaged, caps []byte
 
 	managed func() bool
@@ -134,8 +134,8 @@ func NewServer(cfg Config) (*Server, error) {
 		info: info, closing: make(chan struct{}), inFlight: bySession{open: map[string]*shared{}},
 		kept:     quota.New("answers", maxKeptAnswers, maxKeptBytes),
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
-		// What the edge serves does not depend on which services are there now:
-		// a list may be empty, and may fill.
+		// The capabilities do not depend on the present services: a list may be empty now, and
+		// fill later.
 		caps: []byte(`{"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`),
 	}
 	versions, err := json.Marshal(mcp.Supported())
@@ -165,7 +165,7 @@ func (s *Server) about(now *catalogue.Snapshot) []byte {
 	return append(appendInstructions(slices.Clone(whole[:len(whole)-1]), now), '}')
 }
 
-// appendInstructions adds the member of what services tell the caller's model.
+// appendInstructions adds the member with the services' texts for the caller's model.
 func appendInstructions(b []byte, now *catalogue.Snapshot) []byte {
 	if text := now.Instructions(); text != "" {
 		b = appendQuoted(append(b, `,"instructions":`...), text)
@@ -173,7 +173,7 @@ func appendInstructions(b []byte, now *catalogue.Snapshot) []byte {
 	return b
 }
 
-// Lease keeps a connection open for somebody; see gateway.Lease.
+// Lease keeps a connection open for a principal; see gateway.Lease.
 func (s *Server) Lease(ctx context.Context, door string, c gateway.Credentials) (*gateway.Lease, error) {
 	return s.gateway.Lease(ctx, door, c)
 }
@@ -193,9 +193,9 @@ func (s *Server) Handle(ctx context.Context, r *Request, out Responder) {
 	}
 }
 
-// Begin does of Handle what must happen in the order of the messages, so that
-// a cancellation finds the request before it. It returns the rest, nil when
-// there is none.
+// Begin does the part of Handle that must happen in the order of the messages, so that a
+// cancellation finds the request before it. It returns the rest of the work, or nil if nothing is
+// left.
 func (s *Server) Begin(ctx context.Context, r *Request, out Responder) (rest func()) {
 	switch {
 	case r.Message.Kind == mcp.Request:
@@ -213,7 +213,7 @@ func (s *Server) Begin(ctx context.Context, r *Request, out Responder) (rest fun
 	return nil
 }
 
-// answer carries a request out and sends its response.
+// answer carries out a request and sends its response.
 func (s *Server) answer(ctx context.Context, r *Request, out Responder) {
 	over := r.over
 	defer func() { over() }()
@@ -239,7 +239,7 @@ func (s *Server) goOn(ctx context.Context, r *Request, out Responder, rest func(
 	s.respond(ctx, r, out, rep, err)
 }
 
-// respond sends the response to a request, as nothing else does but Refuse.
+// respond sends the response to a request. Only Refuse sends one, too.
 func (s *Server) respond(ctx context.Context, r *Request, out Responder, rep reply, err error) {
 	if errors.Is(context.Cause(ctx), ErrCancelled) {
 		return // no response is owed, and MCP forbids one from 2026-07-28 on
@@ -260,8 +260,7 @@ func (s *Server) Refuse(r *Request, out Responder, err error) {
 	out.Respond(status, message, err)
 }
 
-// begin puts the request in flight. The error says that its id is in flight
-// already.
+// begin puts the request in flight. The error says that its id is in flight already.
 func (r *Request) begin(ctx context.Context) (_ context.Context, err error) {
 	if r.InFlight == nil {
 		return ctx, nil
@@ -277,7 +276,7 @@ func (r *Request) land() {
 	}
 }
 
-// over is for when nothing more happens, response or not.
+// over is called when nothing more happens, with or without a response.
 func (r *Request) over() {
 	r.land()
 	if r.release != nil {
@@ -285,8 +284,8 @@ func (r *Request) over() {
 	}
 }
 
-// hold opens an account for a request's results, until its response is sent,
-// where its door has not: over a connection each request has its own.
+// track opens an account for a request's results, until its response is sent, if its door has not
+// done so: over a connection each request has its own.
 func (s *Server) track(ctx context.Context, r *Request) context.Context {
 	if budget.From(ctx) == nil {
 		ctx, r.release = s.gateway.Track(ctx)

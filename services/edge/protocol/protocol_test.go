@@ -65,7 +65,7 @@ func TestUnknownMethod(t *testing.T) {
 	}
 }
 
-// What clients say about themselves is remembered within bounds.
+// Descriptions of clients are remembered within bounds.
 func TestClientsAreRememberedWithinBounds(t *testing.T) {
 	t.Parallel()
 	s := server(t)

@@ -18,38 +18,45 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Resumable is a Responder whose client can come back, at any edge, for what
-// follows an event (2025-11-25, basic/transports, Resumability and Redelivery).
+// Resumable is a Responder whose client can come back, at any edge, for the messages after an
+// event (2025-11-25, basic/transports, Resumability and Redelivery).
+//
+// It works as follows. The messages of an answer are kept in a stream on the bus, from the first
+// one that needs it (exchange.begin): most answers are over before. Each event id names the
+// stream and a position in it. When the connection breaks, the call goes on. The client comes
+// back with the last id that it got, at any edge, and Resume reads the rest of the stream and
+// sends it. As long as another edge serves the answer, this edge only follows (carryOn). If no
+// edge serves it any more and the tool has asked a question, one of the followers takes over:
+// Streams.Take decides which one. That edge asks the client and makes the call again with its
+// answers.
 type Resumable interface {
 	Responder
-	// Begin sends an event with an id and no message, so that the client can come
-	// back before there is one.
+	// Begin sends an event with an id and no message, so that the client can come back before
+	// there is a message.
 	Begin(id string)
 	// Mark gives an id to the message that is sent next.
 	Mark(id string)
-	// Leave closes the connection ahead of the response. The client comes back
-	// after retry.
+	// Leave closes the connection before the response is sent. The client comes back after retry.
 	Leave(retry time.Duration)
 }
 
-// defaultRetry is how long a client waits that is told to come back.
+// defaultRetry is how long a client waits after it was told to come back.
 const defaultRetry = 500 * time.Millisecond
 
-// The answers that one account may come back for, through one edge, in half an
-// hour. Beyond, its calls are answered, and it cannot come back for them.
+// Bounds of the answers that one account may come back for, through one edge, in half an hour.
+// Beyond them, its calls are still answered, but it cannot come back for the answers.
 const (
 	maxKeptAnswers = 10_000
 	//limit:party answers to come back for
 	maxKeptBytes = 64 << 20
-	// keptReserve is counted for an answer until it is known how large it is.
+	// keptReserve is counted for an answer until its size is known.
 	keptReserve = 256 << 10
 )
 
-// maxKept bounds the request that is kept with an answer.
+// maxKept bounds the request that is kept with an answer, in bytes.
 const maxKept = 64 << 10
 
-// keep readies the exchange for a client that can come back. end counts what
-// was kept.
+// keep prepares the exchange for a client that can come back. end counts what was kept.
 func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	s, r := e.server, e.r
 	if r.Resumable == nil || r.Session == nil || r.Session.ID == "" {
@@ -57,7 +64,7 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	}
 	stream, account := s.caller.NewStream(), r.Session.Account
 	if _, err := s.kept.Keep(account, stream.Name, keptReserve, edges.StreamTTL); err != nil {
-		return ctx, func() {} // what else is kept for its account stays
+		return ctx, func() {} // earlier answers of its account stay
 	}
 	ctx, e.leave = context.WithCancelCause(ctx)
 	e.stream, e.call.Stream = stream, stream
@@ -77,8 +84,8 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	}
 }
 
-// begin makes the answer one that the client may come back for. Most are over
-// before that is needed.
+// begin makes the answer one that the client may come back for. Most answers are over before that
+// is needed.
 func (e *exchange) begin(ctx context.Context) {
 	if e.stream == nil || e.begun || e.stream.KeepAll {
 		return
@@ -98,9 +105,9 @@ func (e *exchange) begin(ctx context.Context) {
 	e.stream.Leavable = e.announce(ctx, at)
 }
 
-// announce tells the client where it is, so that it can be left; false for one
-// of an earlier version: an event without a message is what only clients from
-// 2025-11-25 on expect, and only they expect to be left.
+// announce sends the client its position, so that the edge may leave it. It reports false for a
+// client of an earlier version: only clients from 2025-11-25 on expect an event without a
+// message, and expect the edge to leave.
 func (e *exchange) announce(ctx context.Context, at edges.Position) bool {
 	if e.r.Version < mcp.V20251125 {
 		return false
@@ -116,14 +123,14 @@ func (e *exchange) announce(ctx context.Context, at edges.Position) bool {
 	return true
 }
 
-// mark says where in the stream the next message is.
+// mark gives the next message the present position in the stream.
 func (e *exchange) mark() {
 	if e.begun {
 		e.r.Resumable.Mark(eventID(e.stream.Name, e.stream.Last()))
 	}
 }
 
-// sent keeps a message that the edge is about to send on its own.
+// sent keeps a message that the edge itself is about to send.
 func (e *exchange) sent(ctx context.Context, message []byte, response bool) {
 	if !e.begun {
 		return
@@ -134,7 +141,7 @@ func (e *exchange) sent(ctx context.Context, message []byte, response bool) {
 	e.mark()
 }
 
-// left gives the answer up to the edge that the client comes back to.
+// left hands the answer over to the edge that the client comes back to.
 func (e *exchange) left(ctx context.Context, retry time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
@@ -144,10 +151,9 @@ func (e *exchange) left(ctx context.Context, retry time.Duration) {
 	e.r.Resumable.Leave(retry)
 }
 
-// Resume finds the answer that a legacy client comes back for, with the id of
-// the last event it got. r needs no message. rest sends what follows to
-// r.Resumable; ctx is the client's connection. The error has reason HistoryLost
-// when there is nothing to send any more.
+// Resume finds the answer that a legacy client comes back for, with the id of the last event that
+// it got. r needs no message. rest sends the remaining messages to r.Resumable; ctx is the
+// client's connection. The error has reason HistoryLost if nothing is left to send.
 func (s *Server) Resume(ctx context.Context, r *Request, lastEventID string) (rest func(), err error) {
 	name, at, ok := parseEventID(lastEventID)
 	if !ok {
@@ -175,17 +181,17 @@ func (s *Server) Resume(ctx context.Context, r *Request, lastEventID string) (re
 	}, nil
 }
 
-// carryOn follows an answer and, when nobody serves it any more, serves it.
+// carryOn follows an answer and, when no edge serves it any more, serves it.
 func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at edges.Position) (reply, error) {
 	s := e.server
 	ctx, e.leave = context.WithCancelCause(ctx)
 	defer e.leave(nil)
 	e.follow(n)
 	e.begun = true
-	// Clients know an id only from the connection they have: without one they do
-	// not come back once more.
+	// Clients know an id only from the connection they have: without one, they cannot come back
+	// once more.
 	e.announce(ctx, at)
-	// What follows is kept, so that notifications wait for a slow client.
+	// The remaining messages are kept, so notifications may wait for a slow client.
 	frames := newNotifier(e.r, blocking{e.out})
 	e.onFrame = func(f *busv1.Frame) {
 		at = e.stream.Last()
@@ -236,14 +242,13 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at 
 	}
 }
 
-// follow has the exchange follow a stream, from its beginning.
+// follow makes the exchange follow a stream, from its beginning.
 func (e *exchange) follow(n *store.Stream) {
 	e.stream = &edges.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
 	e.call.Stream = e.stream
 }
 
-// takeOver asks the client what the edge before would have asked, and goes on
-// from there.
+// takeOver asks the client the questions of the edge before, and goes on from there.
 func (e *exchange) takeOver(ctx context.Context, n *store.Stream, answer *gateway.Answer) (*gateway.Answer, error) {
 	if n.Cut {
 		return nil, fault.New(fault.PeerLost, "the edge that served this call is gone, and its arguments were too large to keep; send it again")
@@ -262,8 +267,8 @@ type blocking struct{ Sender }
 // Notify implements Sender.
 func (b blocking) Notify(message []byte) { b.Send(message) }
 
-// keptRequest is the request as it is kept, without its arguments when they
-// are large.
+// keptRequest is the request in the form in which it is kept, without its arguments if they are
+// large.
 func keptRequest(m *mcp.Message) (request jsontext.Value, cut bool) {
 	params := []byte(m.Params)
 	if cut = len(params) > maxKept; cut {
@@ -282,7 +287,7 @@ func keptRequest(m *mcp.Message) (request jsontext.Value, cut bool) {
 	return append(b, '}'), cut
 }
 
-// eventID names a place in a stream: <name>-<round>-<frame>.
+// eventID names a position in a stream: <name>-<round>-<frame>.
 func eventID(name string, at edges.Position) string {
 	b := append(make([]byte, 0, len(name)+16), name...)
 	b = strconv.AppendUint(append(b, '-'), uint64(at.Round), 10)

@@ -37,8 +37,8 @@ func has(o map[string]jsontext.Value, names ...string) bool {
 	return false
 }
 
-// FuzzSplice puts a service's bytes into a response: JSON objects come out as
-// they went in, and nothing ends a line.
+// FuzzSplice puts a service's bytes into a response: JSON objects come out unchanged, and nothing
+// ends a line.
 func FuzzSplice(f *testing.F) {
 	f.Add([]byte(`1`), []byte(`{"content":[]}`), []byte(`{"a":1}`), mcp.MethodToolsCall)
 	f.Add([]byte(`"a\"\u0062"`), []byte("{\r\n \"a\": \"{}}\" \n}"), []byte("{\n}"), mcp.MethodResourcesRead)
@@ -83,7 +83,7 @@ func FuzzSplice(f *testing.F) {
 	})
 }
 
-// same requires every member of in in out, equal but for blanks.
+// same requires every member of in to be in out, equal except for blanks.
 func same(t *testing.T, in, out map[string]jsontext.Value) {
 	t.Helper()
 	for name, v := range in {
@@ -128,7 +128,7 @@ func FuzzNotification(f *testing.F) {
 	})
 }
 
-// MCP wants progress to grow; a repeated call begins anew.
+// MCP requires progress to grow; a repeated call begins from the start.
 func TestProgressGrows(t *testing.T) {
 	t.Parallel()
 	x := &responder{}

@@ -53,8 +53,8 @@ var taskStatuses = map[busv1.TaskStatus]string{
 	busv1.TaskStatus_TASK_STATUS_CANCELLED: "cancelled",
 }
 
-// appendTask adds a task's members to an object and closes it: those of Task,
-// and with detail those of DetailedTask.
+// appendTask adds the members of a Task to an object and closes it; with detail, also the members
+// of a DetailedTask.
 func appendTask(b []byte, t *busv1.TaskRecord, detail bool) []byte {
 	b = appendQuoted(append(separate(b), `"taskId":`...), t.Request.Id)
 	b = appendQuoted(append(b, `,"status":`...), taskStatuses[t.Status])

@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// FuzzTask puts what a service stored of a task into an answer: an object of
-// one line, with what the service said and nothing beside.
+// FuzzTask puts a task as a service stored it into an answer: an object of one line, with what
+// the service said and nothing more.
 func FuzzTask(f *testing.F) {
 	f.Add("half way", "unavailable", []byte(`{"content":[]}`), []byte(`{"a":1}`), uint64(1))
 	f.Add("\xff\n\"", "", []byte("{\r\n \"a\": 1\n}"), []byte("{\n}"), uint64(time.Now().UnixNano()))

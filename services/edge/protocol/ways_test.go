@@ -11,15 +11,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// stranger is whoever the edge does not know.
+// stranger refuses every caller.
 type stranger struct{}
 
 func (stranger) Authenticate(context.Context, gateway.Credentials) (gateway.Principal, error) {
 	return gateway.Principal{}, fault.New(fault.Unauthenticated, "who are you?")
 }
 
-// Every method of every era asks who calls, whatever else is wrong with the
-// request, and one that does not exist asks, too.
+// Every method of every version identifies the caller, even if the request is invalid in another
+// way or its method does not exist.
 func TestH3EveryMethodAsksWhoCalls(t *testing.T) {
 	t.Parallel()
 	s, err := protocol.NewServer(protocol.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{Authenticator: stranger{}})})

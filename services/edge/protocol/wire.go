@@ -15,46 +15,44 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// reply is how a request ends that did not fail. The zero reply is no response
-// at all, of a request that was cancelled or whose client comes back for it.
+// reply is the end of a request that did not fail. The zero reply means no response: the request
+// was cancelled, or its client comes back for it.
 type reply struct {
-	// resultType is what 2026-07-28 calls the result; empty for none.
+	// resultType is the result type of 2026-07-28; empty for none.
 	resultType string
-	// body is the result, a JSON object as a service or the edge made it, which is
-	// spliced in without being read; meta is its _meta.
+	// body is the result, a JSON object as a service or the edge made it, which is inserted
+	// without being read. meta is its _meta.
 	body, meta []byte
-	// members take the place of body where the edge has them ready: those of the object,
-	// in one line.
+	// members replace body if the edge has them ready: the members of the object, in one line.
 	members []byte
-	// page takes the place of members where it is one of a list.
+	// page replaces members if the result is a page of a list.
 	page *catalogue.Page
 	// hints are members that only a modern client gets.
 	hints string
-	// written is the whole response where it was written before.
+	// written is the whole response if it was written before.
 	written []byte
-	// rest, if there is one, goes on with a request that lasts, and returns how it ends.
+	// rest, if set, goes on with a request that lasts, and returns how it ends.
 	rest func(out Sender) (reply, error)
 }
 
-// complete is the result type of what is not the beginning of something else.
+// complete is the result type of a result that begins nothing else.
 const complete = "complete"
 
-// result is the reply with a result alone; nil for an empty one.
+// result is a reply with only a result; nil for an empty one.
 func result(body []byte) reply { return reply{resultType: complete, body: body} }
 
 // Hints on caching.
 const (
-	// caching is for lists. Short, because a client that does not listen for changes
-	// learns of them only when the time is over.
+	// caching is for lists. The time is short, because a client that does not listen for changes
+	// learns of them only when it is over.
 	caching = `"ttlMs":5000,"cacheScope":"public"`
 	// private is for a list that depends on the caller.
 	private = `"ttlMs":5000,"cacheScope":"private"`
-	// uncached is for contents of a resource, of which the edge knows nothing.
+	// uncached is for the contents of a resource: the edge does not know when they change.
 	uncached = `"ttlMs":0,"cacheScope":"private"`
 )
 
-// response is the message that a request ends with, and the status that it has
-// over HTTP; nil where none is owed.
+// response is the message that ends a request, and its HTTP status; nil if no response is owed.
 func (s *Server) response(r *Request, rep reply, err error) (status int, message []byte) {
 	switch {
 	case err != nil:
@@ -103,8 +101,8 @@ func (rep *reply) append(b, members []byte) []byte {
 	return append(b, members...)
 }
 
-// Large responses are written into bytes of earlier ones: to clear and to collect fresh
-// ones costs more than all else about a page of a list.
+// Large responses reuse the bytes of earlier ones: clearing and collecting new ones costs more
+// than everything else about a page of a list.
 const (
 	leastKept = 16 << 10
 	mostKept  = 512 << 10
@@ -122,8 +120,8 @@ func buffer(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// A Writer is a Responder that may have written a response by the time that Respond
-// returns, and reads its bytes no more.
+// A Writer is a Responder that may have written a response by the time Respond returns, and no
+// longer reads its bytes.
 type Writer interface{ Written() bool }
 
 // free keeps the bytes of a response for others if out is done with them.
@@ -136,9 +134,8 @@ func free(out Responder, message []byte) {
 	}
 }
 
-// ErrorMessage returns the JSON-RPC error response to a message, and the HTTP
-// status that goes with it. version is the protocol version, empty if it is
-// not known. docs/reference/errors.md has the table.
+// ErrorMessage returns the JSON-RPC error response to a message, and its HTTP status. version is
+// the protocol version, empty if unknown. docs/reference/errors.md has the table.
 func ErrorMessage(m *mcp.Message, version string, err error) (status int, message []byte) {
 	f := fault.From(err)
 	b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0"`...)
@@ -147,7 +144,7 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 	}
 	status, b = appendError(append(b, `,"error":`...), f, version)
 	if m == nil && status == http.StatusOK {
-		status = forms.Of(f.Reason).HTTP // nothing was read that this could be the response to
+		status = forms.Of(f.Reason).HTTP // no message was read that this could be the response to
 	}
 	return status, append(b, '}')
 }
@@ -207,7 +204,7 @@ func separate(b []byte) []byte {
 	return append(b, ',')
 }
 
-// object is a JSON object of members.
+// object is a JSON object with the given members.
 func object(members []byte) []byte {
 	return append(append(append(make([]byte, 0, len(members)+2), '{'), members...), '}')
 }
@@ -221,8 +218,8 @@ func inner(object []byte) []byte {
 	return bytes.TrimSpace(object[1 : len(object)-1])
 }
 
-// oneLine compacts a value that holds line ends, at which some transports end
-// a message. Services built with libs/service never send any.
+// oneLine compacts a value that has line ends, at which some transports end a message. Services
+// built with libs/service never send any.
 func oneLine(v []byte) []byte {
 	if bytes.IndexByte(v, '\n') < 0 && bytes.IndexByte(v, '\r') < 0 {
 		return v
@@ -237,7 +234,7 @@ func oneLine(v []byte) []byte {
 func appendQuoted(b []byte, s string) []byte {
 	q, err := jsontext.AppendQuote(b, s)
 	if err != nil {
-		// Not UTF-8: a message of ours never is, a peer's may be.
+		// Not UTF-8: our messages always are, but a peer's may not be.
 		q, _ = jsontext.AppendQuote(b, string(bytes.ToValidUTF8([]byte(s), []byte("\uFFFD"))))
 	}
 	return q

@@ -20,14 +20,13 @@ import (
 type APIKey struct {
 	// ID is the part of the key that may be seen.
 	ID string `json:"-"`
-	// Name is what people call it, Principal whom it stands for.
+	// Name is the key's name for people, Principal the principal that it stands for.
 	Name      string `json:"name"`
 	Principal string `json:"principal"`
-	// Hash is the SHA-256 of the whole key. Its secret is random, so that nothing
-	// slower is needed.
+	// Hash is the SHA-256 of the whole key. The secret is random, so a slower hash is not needed.
 	Hash    []byte    `json:"hash"`
 	Created time.Time `json:"created"`
-	// Expires is zero for a key that does not.
+	// Expires is zero for a key that does not expire.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
@@ -39,10 +38,10 @@ const (
 
 var apiKeyLetters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// IsAPIKey reports whether a credential is an API key by its form, good or bad.
+// IsAPIKey reports whether a credential has the form of an API key, valid or not.
 func IsAPIKey(s string) bool { return strings.HasPrefix(s, apiKeyPrefix) }
 
-// APIKeyID is the part of a key that may be seen; false for what is no key.
+// APIKeyID is the part of a key that may be seen; false if the text is not a key.
 func APIKeyID(key string) (id string, ok bool) {
 	id, secret, ok := strings.Cut(strings.TrimPrefix(key, apiKeyPrefix), "_")
 	return id, ok && IsAPIKey(key) && len(id) == apiKeyID && len(secret) == apiKeySecret
@@ -59,8 +58,8 @@ const (
 	apiUsedRoom = "used."
 )
 
-// Create makes a key for a principal and returns it as its owner shows it, which
-// is the only time that it is seen. A name that is taken is refused.
+// Create makes a key for a principal and returns the whole key, which cannot be seen again. A
+// name that is taken is refused.
 func (s *APIKeys) Create(ctx context.Context, name, principal string, expires time.Time) (string, error) {
 	all, err := s.All(ctx)
 	if err != nil {
@@ -109,13 +108,13 @@ func readAPIKey(id string, raw []byte) *APIKey {
 	return k
 }
 
-// Has reports whether there is a key with an id.
+// Has reports whether a key with an id exists.
 func (s *APIKeys) Has(ctx context.Context, id string) (bool, error) {
 	_, revision, err := s.bucket.Look(ctx, apiKeyRoom+id)
 	return revision > 0, err
 }
 
-// LastUsed returns when each key was used last, by id, give or take a minute.
+// LastUsed returns when each key was used last, by id, to within a minute.
 func (s *APIKeys) LastUsed(ctx context.Context) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
 	err := s.bucket.All(ctx, func(key string, value []byte) {
@@ -138,8 +137,8 @@ func (s *APIKeys) Revoke(ctx context.Context, id string) error {
 	return errors.Join(s.bucket.Delete(ctx, apiKeyRoom+id), s.bucket.Delete(ctx, apiUsedRoom+id))
 }
 
-// OnChange calls f with each key that is made from now on, and with the id alone of
-// each that is revoked. f must not block.
+// OnChange calls f with each key that is made from now on, and with the id alone of each key that
+// is revoked. f must not block.
 func (s *APIKeys) OnChange(f func(id string, k *APIKey)) (stop func(), err error) {
 	return s.bucket.OnValue(apiKeyRoom+"*", func(key string, value []byte) {
 		id := strings.TrimPrefix(key, apiKeyRoom)

@@ -20,8 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
-// ApprovalLife is how long a person has to agree to a call. Who says nothing
-// has not agreed.
+// ApprovalLife is how long a person has to approve a call. No answer means no approval.
 //
 //limit:time a call is held for a person | `unknown_approval`
 const ApprovalLife = 10 * time.Minute
@@ -30,40 +29,40 @@ const ApprovalLife = 10 * time.Minute
 type HeldCall struct {
 	ID        string `json:"-"`
 	Principal string `json:"principal"`
-	// Caller is a busv1.Identity: who made it, as whom it runs when somebody else
-	// agrees.
+	// Caller is the busv1.Identity of the caller. The call runs as this principal even if another
+	// person approves it.
 	Caller []byte `json:"caller,omitzero"`
-	// For is who decides on it: Principal, where it is empty, Approvers or Asked.
+	// For is the decider: Approvers or Asked; empty for the principal itself.
 	For string `json:"for,omitzero"`
-	// Account is whose share of the room it takes.
+	// Account is the account whose share of the room it takes.
 	Account string `json:"payer,omitzero"`
 	Door    string `json:"door"`
-	// Toolset is the one through which the call was made; empty for none.
+	// Toolset is the toolset through which the call was made; empty for none.
 	Toolset string `json:"toolset,omitzero"`
 	Method  string `json:"method"`
 	Name    string `json:"name"`
 	Title   string `json:"title,omitzero"`
-	// Tool is the digest of what the name stood for when the call was held.
+	// Tool is the digest of the name's target when the call was held.
 	Tool []byte `json:"tool,omitzero"`
-	// Arguments are the bytes that came: they are part of what an idempotency key is for.
+	// Arguments are the original bytes: the digest behind an idempotency key covers them.
 	Arguments      []byte         `json:"arguments,omitzero"`
 	Capabilities   jsontext.Value `json:"capabilities,omitzero"`
 	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
 	Expires        time.Time      `json:"expires"`
-	// Requests are what the tool asks, as MCP's inputRequests; empty for a call that
-	// waits for a yes or no. State is what the answers go back with.
+	// Requests are the tool's questions, as MCP's inputRequests; empty for a call that waits for
+	// a yes or no. State goes back to the tool with the answers.
 	Requests jsontext.Value `json:"requests,omitzero"`
 	State    []byte         `json:"state,omitzero"`
 }
 
-// Approvals are the calls that wait for a person, and the agreements that were
-// used: a gateway.Approvals. They outlive the edge and are the same for all.
+// Approvals are the calls that wait for a person, and the approvals that were used: a
+// gateway.Approvals. They outlive the edge and are the same for all edges.
 type Approvals struct {
 	bucket *bus.Bucket
 	// Quota bounds the calls that one account has held at one edge.
 	Quota *quota.Quota
-	// Traces bounds what stays of them, and of agreements that were used: a key without
-	// a value, for as long as the bucket keeps it.
+	// Traces bounds what remains of them, and of approvals that were used: a key without a value,
+	// for as long as the bucket keeps it.
 	Traces *quota.Quota
 }
 
@@ -75,9 +74,9 @@ const (
 	maxHeldBytes = 4 << 20
 	//limit:party calls that a person decided on, in 2 h | `rate_limited`
 	maxTracesOfAccount = 20_000
-	// recountEvery is how often what an account has held is looked for, at most.
+	// recountEvery is the shortest time between two recounts of an account's held calls.
 	recountEvery = 5 * time.Second
-	// traceSize is about what a trace takes in the bucket, bytes.
+	// traceSize is about the size of a trace in the bucket, in bytes.
 	traceSize = 160
 )
 
@@ -89,25 +88,25 @@ func NewApprovals(conn *bus.Conn) *Approvals {
 	}
 }
 
-// Approvers stands for those of a tenant who decide on the calls of others.
+// Approvers is the decider for people that approve the calls of others in a tenant.
 func Approvers(tenant string) string { return "approvers:" + tenant } // IDs of principals begin with a digit
 
-// Asked stands for who made a call, as who answers what its tool asks: the account, since
-// nothing else tells anonymous callers apart.
+// Asked is the decider for the caller itself, which answers its tool's questions. It uses the
+// account, since nothing else tells anonymous callers apart.
 func Asked(account string) string { return "asked:" + account }
 
-// decider is who decides on the call.
+// decider is the party that decides on the call.
 func (h *HeldCall) decider() string { return cmp.Or(h.For, h.Principal) }
 
-// Keys: a held call, which only who decides on it finds, and a name that was used.
+// Keys: a held call, which only its decider finds, and a name that was used.
 func heldFor(decider string) string {
 	sum := sha256.Sum256([]byte(decider))
 	return "held." + hex.EncodeToString(sum[:16]) + "."
 }
 func usedKey(name string) string { return "used." + name }
 
-// heldKey is the key of a held call. The error has reason UnknownApproval for
-// what no call was ever held as.
+// heldKey is the key of a held call. The error has reason UnknownApproval if no call can have
+// that id.
 func heldKey(decider, id string) (string, error) {
 	if len(id) != 26 || bus.ValidName(id) != nil {
 		return "", UnknownApproval()
@@ -115,8 +114,8 @@ func heldKey(decider, id string) (string, error) {
 	return heldFor(decider) + id, nil
 }
 
-// UnknownApproval is the error for a held call that is not there. It says that nothing ran,
-// which is so for what nobody decided on.
+// UnknownApproval is the error for a held call that does not exist. It says that nothing ran,
+// which is true as long as nobody decided.
 func UnknownApproval() error {
 	return fault.New(fault.UnknownApproval, "no such approval, or it is over")
 }
@@ -146,7 +145,7 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 		_, err = a.Quota.Keep(held.Account, key, len(raw), ApprovalLife)
 	}
 	for _, old := range over {
-		// What nobody decided on in time; else it goes with the age of the bucket.
+		// Calls that nobody decided on in time; otherwise the age of the bucket removes them.
 		_ = a.bucket.Delete(ctx, old)
 	}
 	if err == nil {
@@ -161,13 +160,13 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 	return err
 }
 
-// recount stops counting what was decided on at other edges, of which this one does not
-// hear, and reports whether there was any.
+// recount stops counting calls that were decided at other edges, of which this one does not hear.
+// It reports whether there were any.
 func (a *Approvals) recount(ctx context.Context, account string) bool {
 	var released atomic.Bool
 	looks := iter.Iterator[string]{MaxGoroutines: 16}
 	looks.ForEach(a.Quota.Recount(account, recountEvery), func(key *string) {
-		// One that is not there may be about to be written.
+		// A call that is not there may be about to be written.
 		if value, err := a.bucket.Get(ctx, *key); err == nil && len(value) == 0 {
 			a.Quota.Release(account, *key)
 			released.Store(true)
@@ -176,7 +175,7 @@ func (a *Approvals) recount(ctx context.Context, account string) bool {
 	return released.Load()
 }
 
-// trace counts a key that is about to be in the bucket, whatever becomes of its value.
+// trace counts a key that is about to be in the bucket, whatever happens to its value.
 func (a *Approvals) trace(account, key string) error {
 	_, err := a.Traces.Keep(account, key, traceSize, storage.ApprovalTTL)
 	return err
@@ -248,7 +247,7 @@ func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
 	if err != nil {
 		return err
 	}
-	// Take gave its room back, which may be somebody else's by now.
+	// Take gave its room back, and another call may have that room now.
 	if _, err := a.Quota.Keep(held.Account, key, len(raw), ApprovalLife); err != nil {
 		return err
 	}

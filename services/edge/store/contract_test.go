@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// TestSessions is what two edges rely on that share their sessions.
+// TestSessions is what two edges that share their sessions rely on.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -104,7 +104,7 @@ func deletes(t *testing.T, one, two *store.Sessions) {
 	get(t, one, other.ID)
 }
 
-// ids are unguessable: 128 bits at the least, and no pattern to be seen.
+// ids are unguessable: at least 128 bits, and no visible pattern.
 func ids(t *testing.T, one, two *store.Sessions) {
 	seen := map[string]bool{}
 	var at [64]map[byte]bool

@@ -12,9 +12,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
-// Definitions are what services said of their tools: what edges have seen last, so that
-// one of them tells of each change, and what an operator has accepted. The latter has a
-// bucket of its own: no edge may write it, and nothing that services cause takes its room.
+// Definitions are the definitions of tools: those that edges have seen last, so that one edge
+// reports each change, and those that an operator has accepted. The accepted ones have a bucket
+// of their own: no edge may write it, and services cannot fill it.
 type Definitions struct{ seen, accepted *bus.Bucket }
 
 // NewDefinitions opens the store.
@@ -22,21 +22,21 @@ func NewDefinitions(conn *bus.Conn) *Definitions {
 	return &Definitions{conn.Bucket(bus.DefinitionsBucket), conn.Bucket(bus.AcceptedBucket)}
 }
 
-// seen is the beginning of the keys of what was seen.
+// seen is the prefix of the keys of seen definitions.
 const seen = "seen."
 
-// keyOfTool is that of a name, which may hold anything.
+// keyOfTool is the key of a tool's name, which may have any characters.
 func keyOfTool(tool string) string {
 	sum := sha256.Sum256([]byte(tool))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Seen visits what edges have seen last. Malformed ones are left out.
+// Seen visits the definitions that edges have seen last. Malformed ones are left out.
 func (s *Definitions) Seen(ctx context.Context, f func(definition.Definition, int)) error {
 	return each(ctx, s.seen, seen, f)
 }
 
-// Accepted visits what is accepted.
+// Accepted visits the accepted definitions.
 func (s *Definitions) Accepted(ctx context.Context, f func(definition.Definition)) error {
 	return each(ctx, s.accepted, "", func(d definition.Definition, _ int) { f(d) })
 }
@@ -50,7 +50,7 @@ func each(ctx context.Context, b *bus.Bucket, begins string, f func(d definition
 	})
 }
 
-// FindAccepted returns what is accepted of a tool; ErrNoKey for nothing.
+// FindAccepted returns the accepted definition of a tool; ErrNoKey for none.
 func (s *Definitions) FindAccepted(ctx context.Context, tool string) (d definition.Definition, err error) {
 	raw, err := s.accepted.Get(ctx, keyOfTool(tool))
 	if err == nil {
@@ -59,9 +59,9 @@ func (s *Definitions) FindAccepted(ctx context.Context, tool string) (d definiti
 	return d, err
 }
 
-// See keeps a definition as the last that was seen of its tool. fresh reports whether
-// this call did so, and no other edge; before is what was there, without a digest for
-// nothing.
+// See keeps a definition as the last that was seen of its tool. fresh reports whether this call
+// did so, and not another edge; before is the previous definition, without a digest if there was
+// none.
 func (s *Definitions) See(ctx context.Context, d definition.Definition) (before definition.Definition, fresh bool, err error) {
 	value, err := json.Marshal(d)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Definitions) See(ctx context.Context, d definition.Definition) (before 
 	return before, fresh && err == nil, err
 }
 
-// Forget removes what was seen of a tool.
+// Forget removes the seen definition of a tool.
 func (s *Definitions) Forget(ctx context.Context, tool string) error {
 	return s.seen.Delete(ctx, seen+keyOfTool(tool))
 }

@@ -13,17 +13,17 @@ import (
 
 // Claim says which service has a name, such as a tool's.
 type Claim struct {
-	// Name is cut where the bucket would not take it; the key is of the whole one.
+	// Name is cut if it is too long for the bucket; the key is for the whole name.
 	Name    string `json:"name"`
 	Service string `json:"service"`
-	// Since is when the service was first seen with it, and later than that of any claim
-	// made before, whatever the clocks say; zero where an operator gave it to the service.
+	// Since is when the service was first seen with it. It is later than the time of any earlier
+	// claim, whatever the clocks say. It is zero if an operator gave the name to the service.
 	Since time.Time `json:"since,omitzero"`
-	// Seen is when the service was last seen to offer it, give or take RenewAfter.
+	// Seen is when the service was last seen to offer it, to within RenewAfter.
 	Seen time.Time `json:"seen"`
 }
 
-// maxClaim is what the bucket takes, less what NATS adds.
+// maxClaim is the largest value of the bucket, less the overhead of NATS.
 const maxClaim = 4<<10 - 256
 
 func (c Claim) encode() []byte {
@@ -38,12 +38,12 @@ func (c Claim) encode() []byte {
 	return raw
 }
 
-// RenewAfter is the age at which the claim of a service that is there is renewed,
-// for storage.NameTTL from then on.
+// RenewAfter is the age at which the claim of a service that is present is renewed, for another
+// storage.NameTTL.
 const RenewAfter = 12 * time.Hour
 
-// Names are the claims of services, by the key of the name. They are the arbiter
-// between edges: the claim that one of them creates, all obey.
+// Names are the claims of services, by the key of the name. They are the arbiter between edges:
+// all edges obey the claim that one of them creates.
 type Names struct{ bucket *bus.Bucket }
 
 // NewNames opens the store.
@@ -64,9 +64,9 @@ func (s *Names) All(ctx context.Context) (map[string]Claim, error) {
 // orderKey has the latest time of a claim.
 const orderKey = "order"
 
-// Order returns a time for claims that are about to be made: now, or what comes after the
-// time of all claims before, if that is later. The bucket decides on who comes first, not
-// the clocks of edges.
+// Order returns a time for claims that are about to be made: now, or just after the time of all
+// earlier claims, if that is later. So the bucket decides which service came first, not the
+// clocks of edges.
 func (s *Names) Order(ctx context.Context, now time.Time) (at time.Time, err error) {
 	err = bus.Swap(func() (bool, error) {
 		raw, revision, err := s.bucket.Look(ctx, orderKey)
@@ -89,8 +89,8 @@ func (s *Names) Order(ctx context.Context, now time.Time) (at time.Time, err err
 	return at, err
 }
 
-// Create makes a claim, unless the name is claimed, and returns the claim there is
-// in the end.
+// Create makes a claim, unless the name is claimed, and returns the claim that the bucket has
+// then.
 func (s *Names) Create(ctx context.Context, key string, c Claim) (Claim, error) {
 	first, err := s.bucket.Create(ctx, key, c.encode())
 	if err != nil || first {
@@ -109,8 +109,8 @@ func (s *Names) Put(ctx context.Context, key string, c Claim) error {
 	return s.bucket.Put(ctx, key, c.encode())
 }
 
-// Renew renews a service's claim that is old enough, and returns the claim there
-// is in the end.
+// Renew renews a service's claim that is old enough, and returns the claim that the bucket has
+// then.
 func (s *Names) Renew(ctx context.Context, key string, c Claim) (Claim, error) {
 	service := c.Service
 	err := s.bucket.Change(ctx, key, func(raw []byte) ([]byte, error) {
@@ -126,6 +126,5 @@ func (s *Names) Renew(ctx context.Context, key string, c Claim) (Claim, error) {
 	return c, err
 }
 
-// errNotRenewed says that another edge has renewed the claim, or that it is
-// another service's.
+// errNotRenewed says that another edge has renewed the claim, or that it is another service's.
 var errNotRenewed = errors.New("renewed already, or another's")

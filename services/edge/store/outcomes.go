@@ -15,14 +15,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
-// Outcome is the record of a call that began with an idempotency key. Of Task,
-// Large and Result one at most is set; none while the call runs, or when nobody
-// knows how it ended.
+// Outcome is the record of a call that began with an idempotency key. At most one of Task, Large
+// and Result is set; none is set while the call runs, or if nobody knows how it ended.
 type Outcome struct {
-	// Digest is that of what is called, and with what.
+	// Digest is the digest of the method, the name and the arguments.
 	Digest []byte `json:"digest"`
-	// Edge made the call, which has the id Call, and permitted it to Instance of
-	// Service; empty for one that does not ask.
+	// Edge made the call, which has the id Call, and permitted Instance of Service to run it;
+	// Instance is empty if the instance does not ask.
 	Edge     string `json:"edge,omitzero"`
 	Service  string `json:"service,omitzero"`
 	Instance string `json:"instance,omitzero"`
@@ -35,11 +34,10 @@ type Outcome struct {
 	Task   string       `json:"task,omitzero"`
 	// Ran says that it ran, and that only its instance may still have the result.
 	Ran bool `json:"ran,omitzero"`
-	// Large says that it ran, and that its result is too large to be kept, or is
-	// not kept any more.
+	// Large says that it ran, and that its result is too large to keep, or is not kept any more.
 	Large bool `json:"large,omitzero"`
-	// Doubt says that an earlier call with the key may have run, which this one, of an
-	// idempotent tool, repeats.
+	// Doubt says that an earlier call with the key may have run, and that this one repeats it
+	// because its tool is idempotent.
 	Doubt   bool           `json:"doubt,omitzero"`
 	Result  jsontext.Value `json:"result,omitzero"`
 	Meta    jsontext.Value `json:"meta,omitzero"`
@@ -49,7 +47,7 @@ type Outcome struct {
 // Settled reports whether the record says how the call ended.
 func (o *Outcome) Settled() bool { return o.Task != "" || o.Large || o.Result != nil }
 
-// forgetResult leaves only that the call ran.
+// forgetResult keeps only the fact that the call ran.
 func (o *Outcome) forgetResult() {
 	if o.Result != nil {
 		o.Result, o.Meta, o.Ran = nil, nil, true
@@ -59,15 +57,15 @@ func (o *Outcome) forgetResult() {
 const (
 	// lookTime bounds the reading of a record: without it nothing runs.
 	lookTime = 250 * time.Millisecond
-	// keyOverhead is about what a record costs besides its value, bytes.
+	// keyOverhead is about the size of a record besides its value, in bytes.
 	keyOverhead = 100
 	// maxRemembered bounds the keys that an edge remembers itself.
 	//limit:kept idempotency keys remembered if the bucket is lost | the oldest are forgotten
 	maxRemembered = 50_000
 )
 
-// Bounds of the records that one account has through one edge. Results are kept in
-// three quarters of that room; beyond, only that the call ran.
+// Bounds of the records that one account has through one edge. Results are kept in three quarters
+// of that room; beyond that, only the fact that the call ran.
 const (
 	//limit:party idempotency keys in 24 h | `rate_limited`
 	maxKeysOfAccount = 50_000
@@ -76,11 +74,11 @@ const (
 	resultsPart = 0.75
 )
 
-// Outcomes are the records of calls with idempotency keys, by the digest of
-// principal and key; see ADR 0014. A call that never began leaves none.
+// Outcomes are the records of calls with idempotency keys, by the digest of principal and key;
+// see ADR 0014. A call that never began leaves no record.
 //
-// An edge also remembers the keys whose calls it permitted, without their
-// results, so that it does not make them again when the bucket is lost.
+// An edge also remembers the keys whose calls it permitted, without their results, so that it
+// does not make them again when the bucket is lost.
 type Outcomes struct {
 	bucket *bus.Bucket
 	// Quota bounds the records that one account has through one edge.
@@ -88,7 +86,7 @@ type Outcomes struct {
 
 	mu         sync.Mutex
 	remembered map[string]remembered
-	// ages has the keys remembered by age, and some that were forgotten.
+	// ages has the remembered keys by age, and some that were forgotten.
 	ages []string
 }
 
@@ -124,8 +122,7 @@ func (s *Outcomes) Look(ctx context.Context, key string) (*Outcome, uint64, erro
 	return o, revision, nil
 }
 
-// Find is Look, but puts a record that the bucket has lost, and this edge
-// remembers, there again.
+// Find is Look, but writes back a record that the bucket has lost and that this edge remembers.
 func (s *Outcomes) Find(ctx context.Context, key string) (*Outcome, uint64, error) {
 	o, revision, err := s.Look(ctx, key)
 	if err != nil || o != nil {
@@ -149,14 +146,14 @@ func (s *Outcomes) Find(ctx context.Context, key string) (*Outcome, uint64, erro
 	return s.Look(again, key) // another edge may have made it
 }
 
-// Admit counts a record that is about to be made for its account. The error has
-// reason RateLimited when there is no room.
+// Admit counts a record that is about to be made for its account. The error has reason
+// RateLimited if there is no room.
 func (s *Outcomes) Admit(account, key string, o *Outcome) error {
 	size, err := size(key, o)
 	if err != nil {
 		return err
 	}
-	// By call, so that one who loses the key gives back what it took itself.
+	// By call, so that a call that loses the key gives back only its own room.
 	_, err = s.Quota.Keep(account, o.Call, size, storage.OutcomeTTL)
 	return err
 }
@@ -166,9 +163,8 @@ func size(key string, o *Outcome) (int, error) {
 	return len(raw) + len(key) + keyOverhead, err
 }
 
-// Begin makes the record of a call that is about to run in place of a revision, 0
-// for none, and returns its own. The error has cause ErrTaken when another call
-// has the key.
+// Begin makes the record of a call that is about to run, in place of a revision, 0 for none, and
+// returns its own revision. The error has cause ErrTaken if another call has the key.
 func (s *Outcomes) Begin(ctx context.Context, key string, o *Outcome, revision uint64) (uint64, error) {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -176,8 +172,8 @@ func (s *Outcomes) Begin(ctx context.Context, key string, o *Outcome, revision u
 	}
 	made, err := s.bucket.Replace(ctx, key, raw, revision)
 	if made == 0 {
-		// Another one's, or the acknowledgement was lost. A record that is made later
-		// than this looks does no harm: the instance knows that the call did not begin.
+		// It is another call's, or the acknowledgement was lost. If the record is made only after
+		// this look, it does no harm: the instance knows that the call did not begin.
 		there, now, looked := s.Look(context.WithoutCancel(ctx), key)
 		switch {
 		case looked == nil && there != nil && there.Call == o.Call:
@@ -192,8 +188,8 @@ func (s *Outcomes) Begin(ctx context.Context, key string, o *Outcome, revision u
 	return made, nil
 }
 
-// BeginAgain is Begin for a call whose record is made: the instance before did not
-// begin it.
+// BeginAgain is Begin for a call whose record exists already: the instance before did not begin
+// it.
 func (s *Outcomes) BeginAgain(ctx context.Context, key string, o *Outcome, revision uint64) (uint64, error) {
 	now, err := s.put(ctx, key, o, revision)
 	if err == nil {
@@ -202,16 +198,16 @@ func (s *Outcomes) BeginAgain(ctx context.Context, key string, o *Outcome, revis
 	return now, err
 }
 
-// Learn writes what an instance said of a call that another edge made. That edge
-// may write the same.
+// Learn writes an instance's report about a call that another edge made. That edge may write the
+// same.
 func (s *Outcomes) Learn(ctx context.Context, key string, o *Outcome, revision uint64) {
 	if raw, err := json.Marshal(o); err == nil {
 		_, _ = s.bucket.Replace(ctx, key, raw, revision)
 	}
 }
 
-// End writes how a call ended, with as much of its result as its account has room
-// for. When that cannot be written, the instance still knows, for a while.
+// End writes how a call ended, with as much of its result as its account has room for. If that
+// cannot be written, the instance still knows, for a while.
 func (s *Outcomes) End(ctx context.Context, account, key string, o *Outcome, revision uint64) {
 	s.remember(key, o)
 	full, err := size(key, o)
@@ -227,8 +223,8 @@ func (s *Outcomes) End(ctx context.Context, account, key string, o *Outcome, rev
 	}
 }
 
-// Drop removes the record of a call that did not run after all. When that fails,
-// the instance knows that nothing came of it.
+// Drop removes the record of a call that did not run after all. If that fails, the instance knows
+// that nothing ran.
 func (s *Outcomes) Drop(ctx context.Context, account, key string, o *Outcome, revision uint64) {
 	s.forget(account, key, o)
 	_ = s.bucket.DeleteAt(ctx, key, revision)
@@ -237,9 +233,9 @@ func (s *Outcomes) Drop(ctx context.Context, account, key string, o *Outcome, re
 // Release gives back the room of a call that was admitted and did not begin.
 func (s *Outcomes) Release(account string, o *Outcome) { s.Quota.Release(account, o.Call) }
 
-// put writes a record in place of an earlier one of the same call, and returns
-// its revision. Its error has cause ErrTaken when another call has the key: one
-// that was told that this one did not begin.
+// put writes a record in place of an earlier one of the same call, and returns its revision. Its
+// error has cause ErrTaken if another call has the key: that call was told that this one did not
+// begin.
 func (s *Outcomes) put(ctx context.Context, key string, o *Outcome, revision uint64) (uint64, error) {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -250,8 +246,7 @@ func (s *Outcomes) put(ctx context.Context, key string, o *Outcome, revision uin
 		if now != 0 || err != nil {
 			return now, err
 		}
-		// Another edge may have written what the instance told it; or the bucket was
-		// lost.
+		// Another edge may have written the instance's report; or the bucket was lost.
 		var there *Outcome
 		if there, revision, err = s.Look(ctx, key); err != nil {
 			return 0, err
@@ -278,8 +273,8 @@ func (s *Outcomes) remember(key string, o *Outcome) {
 	}
 }
 
-// forget forgets a key, unless it is another call's by now, and gives back the
-// room of the call.
+// forget forgets a key, unless it belongs to another call by now, and gives back the room of the
+// call.
 func (s *Outcomes) forget(account, key string, o *Outcome) {
 	s.Release(account, o)
 	s.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// H1: who opens too many sessions ends its own oldest ones, and nobody else's.
+// H1: an account that opens too many sessions ends its own oldest ones, and no others.
 func TestH1SessionsOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, bustest.Connect(t, bustest.Server(t)))
@@ -48,8 +48,8 @@ func TestH1SessionsOfOnePayerAreBounded(t *testing.T) {
 	}
 }
 
-// H1: names of approvals that were used, and calls that were held and decided on, count
-// for who made them for as long as the bucket has their keys.
+// H1: names of used approvals, and calls that were held and decided, count for their account as
+// long as the bucket has their keys.
 func TestH1TracesOfApprovalsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := store.NewApprovals(bustest.Connect(t, bustest.Server(t)))
@@ -95,8 +95,8 @@ func TestH1TracesOfApprovalsAreBounded(t *testing.T) {
 	}
 }
 
-// What was decided on at another edge leaves room at the one that holds the call: behind
-// a proxy the two are often not the same.
+// A call that was decided at another edge makes room at the edge that holds it: behind a proxy
+// the two often differ.
 func TestDecidedElsewhere(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

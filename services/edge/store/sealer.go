@@ -16,22 +16,22 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// KeyLife is how long a key seals. It opens for as long again, which is more
-// than anything sealed lives.
+// KeyLife is how long a key seals. It opens for as long again, which is more than the life of
+// anything sealed.
 //
 //limit:time rights of a caller for a task that calls tools
 const KeyLife = 12 * time.Hour
 
-// ClockSlack is how far the clocks of two edges may differ: what one edge gives a
-// time, any other takes for so much longer.
+// ClockSlack is how far the clocks of two edges may differ: if one edge gives something a time,
+// any other accepts it for that much longer.
 //
 //limit:time difference of the clocks of two edges that is allowed for
 const ClockSlack = 2 * time.Minute
 
-// Sealer protects what travels through others and has to come back unchanged,
-// such as request state.
+// Sealer protects data that travels through others and has to come back unchanged, such as
+// request state.
 type Sealer struct {
-	// Now is the sealer's clock, time.Now but for tests.
+	// Now is the sealer's clock: time.Now, except in tests.
 	Now func() time.Time
 
 	keys  KeySource
@@ -39,8 +39,8 @@ type Sealer struct {
 	aeads map[uint32]cipher.AEAD
 }
 
-// KeySource returns the key of a period of KeyLife, 32 bytes: the same for all
-// edges that serve the same clients.
+// KeySource returns the key of a period of KeyLife, 32 bytes: the same for all edges that serve
+// the same clients.
 type KeySource func(ctx context.Context, period uint32) ([]byte, error)
 
 // NewSealer makes a Sealer with the keys of a source.
@@ -61,17 +61,16 @@ func OwnKeys() KeySource {
 	return func(context.Context, uint32) ([]byte, error) { return key, nil }
 }
 
-// SharedKeys are keys that all edges of the bus have, so that a client may come
-// back to any of them. The first edge that needs a period's key makes it; the
-// bucket forgets it when it is of no more use.
+// SharedKeys are keys that all edges of the bus have, so that a client may come back to any of
+// them. The first edge that needs a period's key makes it; the bucket forgets it when it is of no
+// more use.
 func SharedKeys(s *storage.Storage) KeySource {
 	return func(ctx context.Context, period uint32) ([]byte, error) {
 		return s.Shared(ctx, bus.KeysBucket, fmt.Sprintf("request-state.%d", period), NewKey())
 	}
 }
 
-// AuditKey is the key of the digests in the audit trail, which all edges of the
-// bus have.
+// AuditKey is the key of the digests in the audit trail, which all edges of the bus have.
 func AuditKey(ctx context.Context, s *storage.Storage) ([]byte, error) {
 	return s.Shared(ctx, bus.AuditBucket, "digests", NewKey())
 }
@@ -110,11 +109,11 @@ func (s *Sealer) aead(ctx context.Context, period uint32) (cipher.AEAD, error) {
 
 const periodSize, nonceSize = 4, 12
 
-// ErrNotOurs refuses what no edge sealed, or too long ago, or for something else.
+// ErrNotOurs refuses data that no edge sealed, or that was sealed too long ago or for another
+// purpose.
 var ErrNotOurs = errors.New("not sealed by an edge of this bus for this, or too old")
 
-// Seal protects plain until a time, and ClockSlack. It opens only with what it is
-// bound to.
+// Seal protects plain until a time, and ClockSlack. It opens only with the same bound.
 func (s *Sealer) Seal(ctx context.Context, bound, plain []byte, until time.Time) ([]byte, error) {
 	period := s.period()
 	aead, err := s.aead(ctx, period)
@@ -127,14 +126,13 @@ func (s *Sealer) Seal(ctx context.Context, bound, plain []byte, until time.Time)
 	return aead.Seal(sealed, sealed[periodSize:], append(binary.BigEndian.AppendUint64(nil, uint64(until.Unix())), plain...), bound), nil
 }
 
-// Open returns what was sealed; ErrNotOurs for anything else.
+// Open returns the sealed data; the error is ErrNotOurs for anything that Seal did not make.
 func (s *Sealer) Open(ctx context.Context, bound, sealed []byte) ([]byte, error) {
 	if len(sealed) < periodSize+nonceSize {
 		return nil, ErrNotOurs
 	}
 	period := binary.BigEndian.Uint32(sealed)
-	// One period either way: clocks differ, and what is sealed lives on after its
-	// period.
+	// One period either way: clocks differ, and sealed data lives on after its period.
 	if now := s.period(); period+1 < now || period > now+1 {
 		return nil, ErrNotOurs
 	}

@@ -1,7 +1,8 @@
-// Package store is what the edges of one bus keep together, in its buckets:
-// sessions and streams of legacy clients, calls that wait for a person, what
-// became of calls with idempotency keys, whose the names are, and the keys that
-// seal. Any edge finds what another one wrote. The policies are elsewhere.
+// Package store keeps what the edges of one bus have in common, in its buckets: sessions and
+// streams of legacy clients, calls that wait for a person, the outcomes of calls with idempotency
+// keys, the owners of names, and the keys that seal. Any edge finds what another one wrote. The
+// policies are elsewhere. Each file has one store, a type over a bucket; start with Sessions, and
+// Outcomes is the hardest.
 package store
 
 import (
@@ -25,37 +26,37 @@ import (
 type Session struct {
 	// ID is unguessable; possession of it is not authentication.
 	ID string `json:"-"`
-	// Principal is who opened it, and the only one it is for.
+	// Principal is the principal that opened it, and the only one that may use it.
 	Principal string `json:"principal"`
-	// Account is whose share of the room it takes.
+	// Account is the account whose share of the room it takes.
 	Account      string         `json:"payer,omitzero"`
 	Version      string         `json:"version"`
 	ClientName   string         `json:"clientName,omitzero"`
 	ClientVer    string         `json:"clientVersion,omitzero"`
 	Capabilities jsontext.Value `json:"capabilities,omitzero"`
-	// LogLevel is what logging/setLevel asked for; empty before that.
+	// LogLevel is the level of the last logging/setLevel; empty before that.
 	LogLevel string `json:"logLevel,omitzero"`
 	// Subscribed are the URIs of resources/subscribe, in its order.
 	Subscribed []string `json:"subscribed,omitempty"`
-	// Stream is the youngest stream of changes, which alone gets them.
+	// Stream is the youngest stream of changes, the only one that gets them.
 	Stream string `json:"stream,omitzero"`
 	// Renewed is when the session was last renewed.
 	Renewed time.Time `json:"renewed"`
 }
 
-// renewSessionAfter is how old a session may get before its use stores it again.
+// renewSessionAfter is the age of a session after which using it stores it again.
 const renewSessionAfter = time.Hour
 
-// maxCachedSessions bounds the sessions one edge remembers.
+// maxCachedSessions bounds the sessions that one edge remembers.
 const maxCachedSessions = 100_000
 
-// idLength is that of rand.Text.
+// idLength is the length of a text of rand.Text.
 const idLength = 26
 
-// maxSession bounds one session, most of which is what the client says of itself.
+// maxSession bounds one session, in bytes; most of it is the client's description of itself.
 const maxSession = 32 << 10
 
-// maxAbout bounds what a client says of itself, which is kept for a day.
+// maxAbout bounds a client's description of itself, which is kept for a day, in bytes.
 //
 //limit:party what a client says about itself, in each session | `too_large`
 const maxAbout = 4 << 10
@@ -68,37 +69,37 @@ const (
 	maxSessionBytes = 16 << 20
 )
 
-// Sessions are what legacy clients said in initialize. A session is a key in a
-// bucket on the bus, not a place in one process: any edge finds it. Each edge
-// remembers the sessions it has seen and forgets one as soon as anyone writes its
-// key. The methods may be used from any goroutine.
+// Sessions are the sessions that legacy clients opened with initialize. A session is a key in a
+// bucket on the bus, not a place in one process: any edge finds it. Each edge remembers the
+// sessions it has seen and forgets one as soon as anyone writes its key. The methods may be used
+// from any goroutine.
 type Sessions struct {
 	bucket *bus.Bucket
-	// Quota bounds the sessions that one account has through one edge. Of more, the one
+	// Quota bounds the sessions that one account has through one edge. Beyond it, the session
 	// that was opened or changed longest ago ends.
 	Quota *quota.Quota
 	stop  func()
 
 	mu     sync.Mutex
 	cached map[string]cachedSession
-	// heard is when somebody wrote a session: the value read soon after may be the one
-	// before, since a write is heard before it is stored.
+	// heard is when somebody wrote a session: a value that is read soon after may be the previous
+	// one, since a write is heard before it is stored.
 	heard map[string]time.Time
 }
 
-// cachedSession is one as it was read.
+// cachedSession is a session as it was read.
 type cachedSession struct {
 	*Session
 	read time.Time
 }
 
 const (
-	// writeTime bounds what a client waits for, as a session, its end, or an approval: a
-	// bucket whose servers vote for a leader answers nothing, and the client may try again.
+	// writeTime bounds a write that a client waits for, of a session, its end, or an approval. A
+	// bucket whose servers elect a leader does not answer, and the client may try again.
 	//limit:time a session is made or ended, a call is held or approved | `unavailable`
 	writeTime = 800 * time.Millisecond
-	// settleTime is how long after a write is heard what is read is not remembered;
-	// cacheTime, how long it is: a write may be stored later still.
+	// settleTime is how long after a write is heard a value that is read is not remembered.
+	// cacheTime is how long a value is remembered: a write may be stored even later.
 	settleTime = 2 * time.Second
 	cacheTime  = 30 * time.Second
 )
@@ -145,9 +146,9 @@ func (s *Sessions) makeRoom(ctx context.Context, n *Session, size int) error {
 	return nil
 }
 
-// Change lets f change a session, as one step: changes made at the same time are
-// all kept, and f may be called more than once. An error of f is returned and
-// changes nothing. The error has reason UnknownSession when there is no session.
+// Change lets f change a session, as one step: concurrent changes are all kept, and f may be
+// called more than once. If f returns an error, Change returns it and changes nothing. The error
+// has reason UnknownSession if the session does not exist.
 func (s *Sessions) Change(ctx context.Context, id string, f func(*Session) error) error {
 	if !validID(id) {
 		return UnknownSession()
@@ -186,10 +187,10 @@ func encode(n *Session) ([]byte, error) {
 	return raw, err
 }
 
-// Get returns a session, or a *fault.Error with reason UnknownSession when there
-// is none of that id, or no longer. Do not change what it returns.
+// Get returns a session. Its *fault.Error has reason UnknownSession if no session has that id, or
+// if it has ended. Do not change the result.
 func (s *Sessions) Get(ctx context.Context, id string) (*Session, error) {
-	// An id becomes part of a subject, and NATS hangs up on one that is too long.
+	// An id becomes part of a subject, and NATS closes the connection if that is too long.
 	if !validID(id) {
 		return nil, UnknownSession()
 	}
@@ -224,13 +225,13 @@ func (s *Sessions) Get(ctx context.Context, id string) (*Session, error) {
 	return n, nil
 }
 
-// Delete ends a session; the error has reason UnknownSession when there is none.
+// Delete ends a session. The error has reason UnknownSession if the session does not exist.
 func (s *Sessions) Delete(ctx context.Context, id string) error {
 	n, err := s.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	// After it is gone: a Get on the way might else remember it again.
+	// After it is gone: otherwise a concurrent Get might remember it again.
 	defer s.forget(id)
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
@@ -261,7 +262,7 @@ func (s *Sessions) remembered(id string) *Session {
 	return nil
 }
 
-// remember keeps a session whose reading began then, unless somebody may just write it.
+// remember keeps a session whose reading began at begun, unless somebody may just be writing it.
 func (s *Sessions) remember(n *Session, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +288,7 @@ func (s *Sessions) forget(id string) {
 	s.heard[id] = now
 }
 
-// UnknownSession is the error for a session that is not there.
+// UnknownSession is the error for a session that does not exist.
 func UnknownSession() error {
 	return fault.New(fault.UnknownSession, "no such session, or it has ended; send initialize again")
 }

@@ -25,8 +25,8 @@ func open(t *testing.T, conn *bus.Conn) *store.Sessions {
 	return s
 }
 
-// An id is a key and so part of a subject: asking for any must not cost the
-// edge its connection.
+// An id is a key and so part of a subject: asking for any id must not cost the edge its
+// connection.
 func TestBadIDsLeaveTheBusAlone(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
@@ -42,7 +42,7 @@ func TestBadIDsLeaveTheBusAlone(t *testing.T) {
 	}
 }
 
-// A session's age is that of its last renewal; use renews it, but not each.
+// A session's age counts from its last renewal. Use renews it, but not every use.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))

@@ -10,16 +10,15 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// A write is heard before it is stored. What an edge reads between the two is the
-// session as it was, and must not be remembered: nobody would say again that it has
-// changed.
+// A write is heard before it is stored. If an edge reads between the two, it gets the previous
+// session and must not remember it: nobody would announce the change again.
 func TestReadBetweenHeardAndStored(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	s, js, bucket := open(t, conn), conn.JetStream(), conn.Bucket(bus.SessionsBucket)
 	n := create(t, s)
 
-	// What is published elsewhere is stored as the session's value, and not heard.
+	// A message that is published elsewhere is stored as the session's value, and not heard.
 	stream, err := js.Stream(t.Context(), "KV_sessions")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +51,7 @@ func TestReadBetweenHeardAndStored(t *testing.T) {
 		}
 		got := get(t, s, n.ID).LogLevel
 		if got != level && time.Since(begun) > time.Second && spoilt < 10 {
-			spoilt, i = spoilt+1, i-1 // a busy machine took so long that what was heard had been settled
+			spoilt, i = spoilt+1, i-1 // a busy machine took so long that the write had settled
 			continue
 		}
 		if got != level {
@@ -67,8 +66,8 @@ func made[T any](field **T) *T {
 	return *field
 }
 
-// H1: what is deleted leaves the bucket: who opens sessions and ends them would otherwise
-// fill it with the marks of that.
+// H1: deleted keys leave the bucket: otherwise a client could fill it with deletion markers by
+// opening and ending sessions.
 func TestH1DeletedKeysLeaveTheirBucket(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))

@@ -11,31 +11,28 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Stream is what an edge has to know to carry an answer on that another one
-// began.
+// Stream is what an edge has to know to continue an answer that another edge began.
 type Stream struct {
-	// Name and Home are those of the edges.Stream.
+	// Name and Home belong to the edges.Stream.
 	Name string `json:"-"`
 	Home string `json:"home"`
-	// Session is the one the answer is for.
+	// Session is the session that the answer is for.
 	Session string `json:"session"`
 	// Request is the client's message.
 	Request jsontext.Value `json:"request"`
 	// Cut says that Request lacks its arguments, which are too large to keep.
 	Cut bool `json:"cut,omitzero"`
-	// Edge serves the stream; empty when it was left for the client to come back.
+	// Edge serves the stream; empty if it was left for the client to come back.
 	Edge string `json:"edge,omitzero"`
 }
 
-// Streams remembers the answers that clients may come back for, where any edge
-// finds them.
+// Streams remembers the answers that clients may come back for, where any edge finds them.
 type Streams struct{ bucket *bus.Bucket }
 
 // NewStreams opens the store.
 func NewStreams(conn *bus.Conn) *Streams { return &Streams{conn.Bucket(bus.StreamsBucket)} }
 
-// Put stores what is known of a stream, or an *fault.Error with reason
-// Unavailable.
+// Put stores what is known of a stream. Its *fault.Error has reason Unavailable.
 func (s *Streams) Put(ctx context.Context, n *Stream) error {
 	raw, err := json.Marshal(n)
 	if err != nil {
@@ -44,8 +41,8 @@ func (s *Streams) Put(ctx context.Context, n *Stream) error {
 	return s.bucket.Put(ctx, n.Name, raw)
 }
 
-// Get returns a stream of a session. The error has reason HistoryLost when
-// there is none of that name, or no longer, or it is another session's.
+// Get returns a stream of a session. The error has reason HistoryLost if no stream has that name,
+// if it is kept no longer, or if it belongs to another session.
 func (s *Streams) Get(ctx context.Context, name, session string) (*Stream, error) {
 	if !validID(name) {
 		return nil, lost()
@@ -67,8 +64,8 @@ func (s *Streams) Get(ctx context.Context, name, session string) (*Stream, error
 	return n, nil
 }
 
-// Take makes an edge the one that serves a stream. It reports false when
-// another edge has taken it meanwhile; from says who served it before.
+// Take makes an edge the one that serves a stream. It reports false if another edge has taken the
+// stream in between; from says which edge served it before.
 func (s *Streams) Take(ctx context.Context, name, from, edge string) (bool, error) {
 	taken := false
 	err := s.bucket.Change(ctx, name, func(raw []byte) ([]byte, error) {
