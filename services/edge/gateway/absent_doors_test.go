@@ -19,8 +19,8 @@ func (*replies) Notify([]byte)                      {}
 func (*replies) Send([]byte) bool                   { return false }
 func (r *replies) Respond(_ int, m []byte, _ error) { r.said = append(r.said, string(m)) }
 
-// What the doors look up without a call follows the rule of calls: while the bus does not
-// answer, what the catalogue does not have is unavailable, not unknown.
+// Lookups of the doors without a call follow the rule of calls: while the bus does not answer, a
+// name that the catalogue does not have is unavailable, not unknown.
 func TestAbsentAtTheDoors(t *testing.T) {
 	t.Parallel()
 	ns := bustest.Start(t, bustest.Config{})

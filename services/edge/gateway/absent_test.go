@@ -9,9 +9,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// While the bus does not answer, what the catalogue does not have may exist: its caller is
-// told to try again, as the caller of what exists is, and as the caller of what it may not
-// see is.
+// While the bus does not answer, a target that the catalogue does not have may exist. Its caller
+// is told to try again, and so are the callers of a target that exists and of one that they may
+// not see.
 func TestAbsentOrUnavailable(t *testing.T) {
 	t.Parallel()
 	ns := bustest.Start(t, bustest.Config{})

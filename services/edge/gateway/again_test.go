@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// once takes a proof once, as proofs of possession are, unless it is looked at again.
+// once accepts a proof only once, as proofs of possession are, unless it is checked again.
 type once struct{ first, again atomic.Int64 }
 
 func (o *once) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -20,11 +20,11 @@ func (o *once) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	} else if o.first.Add(1) > 1 {
 		return gateway.Principal{}, fault.New(fault.Unauthenticated, "used before")
 	}
-	// It expires soon, so that a stream's are looked at again soon.
+	// It expires soon, so that the credentials of a stream are checked again soon.
 	return gateway.Principal{Name: "ada", Expires: time.Now().Add(20 * time.Millisecond)}, nil
 }
 
-// A stream outlives the proof that opened it, and a request its first moments.
+// A stream outlives the proof that opened it, and a request outlives its first moments.
 func TestCredentialsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	o := &once{}

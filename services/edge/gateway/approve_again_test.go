@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// D10: an approval is used up by a call that ran, and by no other.
+// D10: a call that ran uses up its approval, and no other call does.
 func TestD10ACallThatDidNotRunGivesItsApprovalBack(t *testing.T) {
 	t.Parallel()
 	ask := func(w *world, state []byte) *gateway.Call {
@@ -68,8 +68,8 @@ func heldID(t *testing.T, f *fault.Error) string {
 	return data.Approval
 }
 
-// B3: what a model reads does not tell it how to agree, nobody is asked about
-// arguments that the tool would refuse, and what is held is bounded.
+// B3: a model does not read how to approve, nobody is asked about arguments that the tool would
+// refuse, and held calls are bounded.
 func TestB3WhoIsAsked(t *testing.T) {
 	t.Parallel()
 	w, _ := approving(t)

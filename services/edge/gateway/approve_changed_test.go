@@ -13,12 +13,12 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// H8: what a person agreed to is what runs: the same tool of the same service.
+// H8: the call that a person approved is the call that runs: the same tool of the same service.
 func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	ran := 0
-	// offer has a service offer the tool, and returns what takes it away.
+	// offer makes a service offer the tool, and returns a function that withdraws it.
 	offer := func(description string) func() {
 		s := service.New("changing")
 		service.AddTool(s, service.Tool{Name: "change", Description: description, RequiresUserApproval: true},

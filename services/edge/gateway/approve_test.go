@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// approving is a gateway with approvals, and another on the same bus.
+// approving is a gateway with approvals, and another one on the same bus.
 func approving(t *testing.T) (w *world, other *gateway.Gateway) {
 	t.Helper()
 	url := bustest.Server(t)
@@ -38,7 +38,7 @@ func approved(state []byte, answer string) *gateway.Call {
 
 const yes = `{"action":"accept","content":{"approve":true}}`
 
-// A client's user is asked, and each agreement is for one call.
+// A client's user is asked, and each approval is for one call.
 func TestApprovalByElicitation(t *testing.T) {
 	t.Parallel()
 	w, other := approving(t)
@@ -104,7 +104,7 @@ func TestApprovalOfHeldCall(t *testing.T) {
 		})
 		return err
 	}
-	// list is what waits for somebody.
+	// list has the calls that wait for a principal.
 	list := func(g *gateway.Gateway, who string) (ids []string) {
 		t.Helper()
 		all, err := g.Held(t.Context(), "desk", gateway.Credentials{Bearer: who})

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// byTenant takes tenant/name for credentials, with a role that the token brings.
+// byTenant accepts tenant/name as credentials; the token may bring a role.
 type byTenant struct{}
 
 func (byTenant) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -38,7 +38,7 @@ roles:
 require_approval: [tools/echo]
 `
 
-// openPolicy opens a policy, and says where its file is.
+// openPolicy opens a policy, and returns the path of its file.
 func openPolicy(t *testing.T, policy string) (live *access.Live, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "access.yaml")
@@ -53,8 +53,8 @@ func openPolicy(t *testing.T, policy string) (live *access.Live, path string) {
 	return live, path
 }
 
-// Where the policy says who approves, they do, for others of their tenant: nobody
-// for itself, and nobody of another tenant.
+// If the policy names approvers, they approve the calls of others in their tenant: not their own
+// calls, and not those of another tenant.
 func TestSomebodyElseApproves(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -109,7 +109,7 @@ func TestSomebodyElseApproves(t *testing.T) {
 	if held, err := w.gateway.FindHeld(t.Context(), "desk", as("acme/root"), id); err != nil || string(held.Arguments) != `{"a":1}` {
 		t.Errorf("the approver finds %+v, %v", held, err)
 	}
-	// The approver may not call the tool itself; the caller may, and it runs as that.
+	// The approver may not call the tool itself. The caller may, and the call runs as the caller.
 	if a, err := decide("acme/root", id, true); err != nil || a.Result == nil {
 		t.Fatalf("%v, %v", a, err)
 	}
@@ -119,7 +119,7 @@ func TestSomebodyElseApproves(t *testing.T) {
 	if _, err := decide("acme/root", id, true); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("twice: %v", err)
 	}
-	// Tools of the list need it as well, and an approver does not for itself.
+	// Tools of the list need approval, too, and approvers do not approve their own calls.
 	id = hold("acme/root", "echo")
 	if _, err := decide("acme/root", id, true); !fault.Is(err, fault.UnknownApproval) || waits("acme/root") != 0 {
 		t.Errorf("for itself: %v", err)
@@ -130,9 +130,9 @@ func TestSomebodyElseApproves(t *testing.T) {
 	if r := w.last(t); r.Principal.Name != "root" || r.Approval == nil || r.Approval.Agreed || r.Approval.By.Name != "root2" {
 		t.Errorf("audited as %+v, approval %+v", r.Principal, r.Approval)
 	}
-	// What was denied meanwhile does not run.
+	// A call that the policy has denied since does not run.
 	id = hold("acme/ada", "echo")
-	before := live.Now().Digest() // the file is looked at all the while
+	before := live.Now().Digest() // the file is read again and again
 	if err := os.WriteFile(path, bytes.Replace([]byte(adminsApprove), []byte(`["tools/*"]}`), []byte(`["tools/*"], deny: [tools/echo]}`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// TestCache answers what was asked before, for whom and as long as it may.
+// TestCache answers repeated calls, for the callers and the time that the tool allows.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	cache := gateway.NewCache()
@@ -90,8 +90,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// F5: a result from the cache counts for who asked for it, so that a party that
-// holds its half of the budget leaves the other to others.
+// F5: a result from the cache counts for the caller that asked for it. So a party that holds its
+// half of the budget leaves the other half to others.
 func TestF5CachedResultsCountForTheCaller(t *testing.T) {
 	t.Parallel()
 	cache := gateway.NewCache()

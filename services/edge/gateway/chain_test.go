@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// docs/explanation/architecture.md shows the links in the order that they have.
+// docs/explanation/architecture.md shows the links in their order.
 func TestDocumentedOrder(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/explanation/architecture.md")

@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// keeping are gateways of one bus that remember keys. Each is of another edge;
-// their services have different handlers of the same tools.
+// keeping are gateways of one bus that remember keys. Each is of another edge; their services
+// have different handlers of the same tools.
 func keeping(t *testing.T, url string) (*world, *store.Outcomes) {
 	t.Helper()
 	return keepingWith(t, url, func(*gateway.Config) {})
@@ -41,7 +41,7 @@ func keyed(tool, arguments, user, key string) *gateway.Call {
 	return c
 }
 
-// reliability-security.md 47: a key once, whatever edge it comes to.
+// reliability-security.md 47: a key runs once, whichever edge it comes to.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -84,13 +84,13 @@ func TestOnce(t *testing.T) {
 		}
 	}
 
-	// What may have run is not run again.
+	// A call that may have run is not run again.
 	before := ran()
 	w.fails(t, keyed("panics", `{}`, "ada", "p"), fault.Internal, fault.Unknown)
 	if f := other.fails(t, keyed("panics", `{}`, "ada", "p"), fault.Internal, fault.Unknown); !strings.Contains(f.Message, "not made again") {
 		t.Errorf("%v", f)
 	}
-	// What is too large to be kept neither.
+	// A call whose result is too large to keep is not run again either.
 	large := `{"x":"` + strings.Repeat("x", 100<<10) + `"}`
 	w.works(t, keyed("mirror", large, "ada", "l"))
 	w.fails(t, keyed("mirror", large, "ada", "l"), fault.ResultTooLarge, fault.Yes)
@@ -110,8 +110,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// One of two at once runs; the other waits for it, or is told to ask again when
-// its own time is over.
+// Of two concurrent calls one runs. The other waits for it, or is told to ask again when its own
+// time is over.
 func TestOnceUnderWay(t *testing.T) {
 	t.Parallel()
 	w, _ := keeping(t, bustest.Server(t))
@@ -121,7 +121,7 @@ func TestOnceUnderWay(t *testing.T) {
 		first <- err
 	}()
 	<-w.svc.Started
-	// A busy machine may take all of a short time to look whether the key is there.
+	// A busy machine may use up a short time limit while it looks for the key.
 	var err error
 	for has := 500 * time.Millisecond; has < 10*time.Second; has *= 2 {
 		short, stop := context.WithTimeout(t.Context(), has)
@@ -169,8 +169,8 @@ func (s slowTasks) CreateFor(ctx context.Context, credential, service string, re
 	return s.Tasks.CreateFor(ctx, credential, service, req, begun)
 }
 
-// A repetition that comes while the edge of the first call makes its task waits for that
-// task, at whichever edge.
+// A repetition that arrives while the edge of the first call makes its task waits for that task,
+// at whichever edge.
 func TestOnceTaskUnderWay(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -213,7 +213,7 @@ func TestOnceTaskUnderWay(t *testing.T) {
 	}
 }
 
-// A call that was held, agreed to and made need not be agreed to again.
+// A call that was held, approved and made needs no second approval.
 func TestOnceHeld(t *testing.T) {
 	t.Parallel()
 	w, _ := keeping(t, bustest.Server(t))
@@ -255,8 +255,8 @@ func TestServiceKeepsKeys(t *testing.T) {
 	}
 }
 
-// A release that keeps keys itself does not repeat a call that an edge recorded for the
-// release before.
+// A release that keeps keys itself does not repeat a call that an edge recorded for an older
+// release.
 func TestKeysMoveToTheService(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -33,8 +33,8 @@ func TestRepetition(t *testing.T) {
 	}
 }
 
-// A service that says overloaded of a call that it began is not asked again,
-// key or no key.
+// A service that returns overloaded for a call that it began is not asked again, with or without
+// a key.
 func TestH6OverloadedIsNotRepeatedOnceItRan(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
@@ -83,7 +83,7 @@ func TestToolTimeout(t *testing.T) {
 	w := start(t, nil)
 	var took time.Duration
 	var err error
-	for range 5 { // a busy machine may take the time of a call before it begins
+	for range 5 { // a busy machine may use up the time of a call before it begins
 		at := time.Now()
 		_, err = w.gateway.Do(t.Context(), toolCall("hurry", "{}"), nil)
 		if took = time.Since(at); len(w.svc.Started) > 0 {
@@ -123,7 +123,7 @@ func TestCancellation(t *testing.T) {
 	<-w.svc.Ended
 }
 
-// What the policies and the client say reaches the service.
+// The client's request for progress and logs reaches the service, and the frames come back.
 func TestRequestCarriesTheCall(t *testing.T) {
 	t.Parallel()
 	w := start(t, all)

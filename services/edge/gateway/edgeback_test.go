@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// cutter stands between one edge and NATS, and cuts when the edge permits a call.
+// cutter stands between one edge and NATS, and cuts the connection when the edge permits a call.
 type cutter struct {
 	to         string
 	armed, cut atomic.Bool
@@ -78,9 +78,9 @@ func (c *cutter) serve(l net.Listener) {
 	}
 }
 
-// D3: an edge loses the bus as it permits a call with a key, which so never
-// begins; a repetition at another edge runs it. The first edge comes back late,
-// and leaves the record of the second one alone.
+// D3: an edge loses the bus as it permits a call with a key, so the call never begins; a
+// repetition at another edge runs it. The first edge comes back late, and does not touch the
+// record of the second one.
 func TestD3AnEdgeThatIsBackLeavesTheKeyThatAnotherTook(t *testing.T) {
 	t.Parallel()
 	natsURL := bustest.Server(t)
@@ -115,7 +115,7 @@ func TestD3AnEdgeThatIsBackLeavesTheKeyThatAnotherTook(t *testing.T) {
 		return err == nil && a.Result != nil
 	})
 	t.Log("the first edge said:", <-ended)
-	// What it wrote meanwhile, if it could, came before this call.
+	// If it wrote meanwhile, that came before this call.
 	c.cut.Store(false)
 	if _, err := repeat(t, one, "note", `{}`, "another"); err != nil {
 		t.Fatal(err)
@@ -126,8 +126,8 @@ func TestD3AnEdgeThatIsBackLeavesTheKeyThatAnotherTook(t *testing.T) {
 	}
 }
 
-// D3: how a call ended is not written over the record of the call that took its
-// key over, and that record is not removed.
+// D3: the end of a call does not overwrite the record of the call that took over its key, and
+// does not remove that record.
 func TestD3ACallThatLostItsKeyLeavesTheRecord(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// asker is a service of its own making, which keeps no state: its tool asks with the form
-// that it is called with. It sends progress and logs, whether or not anybody asked.
+// asker is a service without the SDK, which keeps no state: its tool asks with the form that is
+// in its arguments. It sends progress and logs, whether or not anybody asked for them.
 type asker struct {
 	conn     *bus.Conn
 	server   *bus.Server
@@ -52,7 +52,7 @@ func newAsker(t *testing.T, url string) *asker {
 	return a
 }
 
-// offer has the tool on offer under a title; withdraw takes it away.
+// offer makes the tool available under a title; withdraw removes it.
 func (a *asker) offer(t *testing.T, w *world, title string) (withdraw func()) {
 	t.Helper()
 	announcer, err := registry.Announce(a.conn, "asker", a.server.Instance(), "1.0.0", &busv1.Catalogue{Service: "asker", Tools: []*busv1.Tool{{
@@ -75,7 +75,7 @@ func (a *asker) offer(t *testing.T, w *world, title string) (withdraw func()) {
 	return withdraw
 }
 
-// A client hears of progress, and of what is logged, what it asked for.
+// A client gets only the progress and logs that it asked for.
 func TestM9NobodyHearsWhatTheyDidNotAskFor(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -105,8 +105,8 @@ func TestM9NobodyHearsWhatTheyDidNotAskFor(t *testing.T) {
 	}
 }
 
-// What a caller fills in goes to the tool that asked, also where its service keeps no
-// state, and only for forms that an answer can be checked by.
+// A caller's answers go to the tool that asked, even if its service keeps no state, and only for
+// forms by which an answer can be checked.
 func TestElicitationOfHostileServices(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -152,8 +152,7 @@ func TestElicitationOfHostileServices(t *testing.T) {
 	}
 }
 
-// Callers who show nothing are told apart by where they are, and wrong answers count for
-// their limits.
+// Anonymous callers are told apart by their addresses, and wrong answers count for their limits.
 func TestElicitationOfAnonymousCallers(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -191,7 +190,7 @@ func TestElicitationOfAnonymousCallers(t *testing.T) {
 	}
 }
 
-// counting lets everything pass, and counts it.
+// counting admits everything, and counts it.
 type counting struct{ n atomic.Int64 }
 
 // Acquire implements gateway.Limiter.
@@ -200,7 +199,7 @@ func (c *counting) Acquire(context.Context, gateway.View) (func(), error) {
 	return func() {}, nil
 }
 
-// A call of a toolset is answered as long as its caller may use the set, and the set has
+// A call through a toolset can be answered as long as its caller may use the set, and the set has
 // the tool.
 func TestElicitationThroughAToolset(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// later is a call of a door that asks later, by somebody.
+// later is a principal's call of a door that asks later.
 func later(who, tool string) *gateway.Call {
 	c := toolCall(tool, `{"a":1}`)
 	c.Credentials = gateway.Credentials{Bearer: who}
@@ -38,8 +38,8 @@ func elicitation(t *testing.T, err error) (id string, forms map[string]gateway.Q
 	return data.Elicitation, data.Requests
 }
 
-// What a tool asks is held for who made the call, and for nobody else; a call that
-// somebody agreed to is not asked about again.
+// The questions of a tool are held for the caller, and for nobody else; a call that somebody
+// approved is not asked about again.
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -141,7 +141,8 @@ func TestElicitation(t *testing.T) {
 			return other.Approve(t.Context(), "desk", as("acme/ada"), heldID(t, fault.From(err)), true, nil)
 		})
 		id, _ = elicitation(t, err)
-		// At an edge whose policy wants another person's word, its own does not count.
+		// At an edge whose policy requires another person's approval, the caller's own does not
+		// count.
 		if _, err := answer(w.gateway, "acme/ada", id, ok); !fault.Is(err, fault.ApprovalRequired) {
 			t.Errorf("%v", err)
 		}

@@ -61,8 +61,8 @@ func (s *reports) make(ctx context.Context) (string, error) {
 	return s.text, nil
 }
 
-// Of 24 calls with large results at an edge that has room for eight of
-// one caller, eight run. The others are refused before they do.
+// Of 24 calls with large results at an edge that has room for eight of one caller, eight run. The
+// others are refused before they do.
 func TestNoRoomIsSaidBeforeTheResultIsMade(t *testing.T) {
 	t.Parallel()
 	const limit, size, calls, fit, fitOther = 16 << 20, 1<<20 - 1000, 24, 8, 4
@@ -88,7 +88,7 @@ func TestNoRoomIsSaidBeforeTheResultIsMade(t *testing.T) {
 			return &gateway.Call{Door: "test", Method: method, Name: name, Credentials: gateway.Credentials{Bearer: who}}
 		}
 	}
-	// begin makes n calls at once.
+	// begin starts n concurrent calls.
 	begin := func(ctx context.Context, call func(string, int) *gateway.Call, who string, n int, ended chan<- error) {
 		for i := range n {
 			go func() {
@@ -179,7 +179,7 @@ func TestNoRoomIsSaidBeforeTheResultIsMade(t *testing.T) {
 	}
 }
 
-// A caller with small results of a tool has room, whatever those of others are.
+// A caller with small results of a tool has room, however large the results of other callers are.
 func TestLargeResultsOfOthersTakeNoRoomOfSmallOnes(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(w *world, cfg *gateway.Config) { cfg.Authenticator, cfg.Budget = w, budget.New(2<<20) })

@@ -16,7 +16,7 @@ func Order() (names []string) {
 	return names
 }
 
-// Delegate and Accept seal and open what a call's service calls others with.
+// Delegate and Accept seal and open the delegation with which a call's service calls other tools.
 func Delegate(ctx context.Context, s *store.Sealer, target catalogue.Target, until time.Time) ([]byte, error) {
 	r := newRun(&Call{}, nil)
 	r.Target = target

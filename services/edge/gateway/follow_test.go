@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// TestM16WhatIsFollowedIsRecordedAsTheCallItWas: two edges tell clients how one
-// call ended, and the trail shows that it was one.
+// TestM16WhatIsFollowedIsRecordedAsTheCallItWas: two edges tell clients how one call ended, and
+// the audit trail shows a single call.
 func TestM16WhatIsFollowedIsRecordedAsTheCallItWas(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -34,8 +34,8 @@ func TestM16WhatIsFollowedIsRecordedAsTheCallItWas(t *testing.T) {
 	}
 }
 
-// A call that an edge made and another one follows has begun, whatever becomes of the edge that
-// made it: what is not known of its end is recorded as unknown.
+// A call that one edge made and another one follows has begun, whatever happens to the first
+// edge: if its end is not known, it is recorded as unknown.
 func TestALostCallIsNotRecordedAsOneThatDidNotRun(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -71,7 +71,7 @@ func (p *policies) Once(ctx context.Context, v gateway.View, run func(context.Co
 	return run(ctx, nil)
 }
 
-// Earlier has none either.
+// Earlier has no record of any key.
 func (p *policies) Earlier(context.Context, gateway.View) (*gateway.Answer, bool, error) {
 	return nil, false, nil
 }
@@ -90,7 +90,7 @@ func (p *policies) Record(_ context.Context, r gateway.Record) error {
 	return err
 }
 
-// last is what was audited last.
+// last is the last audited call.
 func (p *policies) last(t *testing.T) gateway.Record {
 	t.Helper()
 	p.mu.Lock()
@@ -109,7 +109,7 @@ type world struct {
 	policies
 }
 
-// start makes a gateway whose policies are those of w, changed by change.
+// start makes a gateway with w as its policies; change may change the configuration.
 func start(t *testing.T, change func(w *world, cfg *gateway.Config)) *world {
 	t.Helper()
 	return startOn(t, bustest.Server(t), change)
@@ -153,7 +153,7 @@ func toolCall(name, arguments string) *gateway.Call {
 	return &gateway.Call{Door: "test", Method: mcp.MethodToolsCall, Name: name, Arguments: []byte(arguments)}
 }
 
-// fails requires a refusal, in the answer and in the audit.
+// fails requires a refusal, in the answer and in the audit trail.
 func (w *world) fails(t *testing.T, c *gateway.Call, reason fault.Reason, executed fault.Executed) *fault.Error {
 	t.Helper()
 	do := func() (*gateway.Answer, error) {
@@ -177,8 +177,7 @@ func (w *world) fails(t *testing.T, c *gateway.Call, reason fault.Reason, execut
 	return f
 }
 
-// heard is what f comes to where NATS is heard: what is refused because it is silent is asked
-// again.
+// heard calls f until NATS answers: calls that are refused because it is silent are made again.
 func heard(t *testing.T, f func() (*gateway.Answer, error)) (answer *gateway.Answer, err error) {
 	t.Helper()
 	err = bustest.Heard(t, func() (err error) {
@@ -200,7 +199,7 @@ func (w *world) works(t *testing.T, c *gateway.Call) *gateway.Answer {
 	return answer
 }
 
-// agreed returns calls of the tool that needs approval, which a user gave.
+// agreed returns calls of the tool that needs approval, which a user approved.
 func (w *world) agreed(t *testing.T, bearer string) func() *gateway.Call {
 	t.Helper()
 	call := func() *gateway.Call {
@@ -247,19 +246,19 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 			want = append(want, "release")
 		}
 		want = append(want, "audit")
-		if link == "limit" { // whether the caller may know of the tool decides what it is told of its key
+		if link == "limit" { // whether the caller may know of the tool decides what it is told about its key
 			want = append(want, "authorize")
 		}
 		if !slices.Equal(w.asked, want) {
 			t.Errorf("%s refuses: asked %v, want %v", link, w.asked, want)
 		}
 	}
-	// An error that says nothing to a client says nothing to a client.
+	// A client does not see the text of an internal error.
 	w.refuse = map[string]error{"authorize": errors.New("dial tcp policy.internal")}
 	if f := w.fails(t, c(), fault.Internal, fault.Unknown); strings.Contains(f.Message, "policy.internal") {
 		t.Errorf("message %q", f.Message)
 	}
-	// What is not there is counted, too, and nobody is asked whether it may be called.
+	// A call of a missing tool is counted, too, and nobody is asked whether it may be called.
 	w.asked, w.refuse = nil, nil
 	w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
 	if !slices.Equal(w.asked, []string{"authenticate", "limit", "release", "audit"}) {

@@ -21,17 +21,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// The model: a call has a key and a tool, and the ledger knows how often the tool had its
-// effect for that key. Whatever becomes of edges, services, networks and stores, "no" is
-// said only of a key without an effect, "yes" and a result only of one with an effect, and
-// a key has one effect at most.
+// The model: a call has a key and a tool, and the ledger knows how often the tool had its effect
+// for that key. Whatever happens to edges, services, networks and stores, three rules hold. "No"
+// is said only of a key without an effect. "Yes" and a result are said only of a key with an
+// effect. A key has at most one effect.
 
 // honestLedger has the effects of all instances of its service.
 type honestLedger struct {
 	mu   sync.Mutex
 	runs map[string]int
-	// after is called in the handler once the effect is made, before its answer, with the
-	// connection of the instance.
+	// after is called in the handler after the effect and before the answer, with the connection
+	// of the instance.
 	after func(context.Context, *bus.Conn)
 }
 
@@ -79,7 +79,7 @@ func (l *honestLedger) serve(t *testing.T, url string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = running.Stop(ctx) // of one that died, nobody hears that it leaves
+		_ = running.Stop(ctx) // if it died, nobody hears that it leaves
 	})
 }
 
@@ -168,7 +168,8 @@ func (e *honestEdge) mend() {
 	}
 }
 
-// honestFaults are what a schedule does to one call. Each returns what undoes it.
+// honestFaults are the faults that a schedule can add to one call. Each returns a function that
+// undoes it.
 var honestFaults = []struct {
 	name string
 	do   func(w *honestWorld, e *honestEdge, ctx context.Context) context.Context
@@ -217,8 +218,8 @@ var honestFaults = []struct {
 	}},
 }
 
-// dies has one instance die with its effect made and its answer not given, and says so. The
-// others, which are asked again meanwhile, do not wait for it.
+// dies kills one instance after its effect and before its answer, and sets died. The others,
+// which are asked again meanwhile, do not wait for it.
 func dies(died *atomic.Bool) func(context.Context, *bus.Conn) {
 	return func(ctx context.Context, at *bus.Conn) {
 		if died.CompareAndSwap(false, true) {
@@ -244,7 +245,7 @@ type honestWorld struct {
 	said   map[fault.Executed]int
 }
 
-// call makes one call of a schedule, and holds what is said against the ledger.
+// call makes one call of a schedule, and compares the answer with the ledger.
 func (w *honestWorld) call(step int, tool, key string, e *honestEdge, faulty int) {
 	w.t.Helper()
 	before := w.ledger.ran(key)
@@ -310,8 +311,8 @@ func TestExecutedIsTrue(t *testing.T) {
 	}
 }
 
-// A call whose service keeps keys, and whose instance dies after the effect, has its answer
-// at once: the edge asks another instance. Any other such call is unknown.
+// If the service keeps keys and the instance dies after the effect, the call has its answer at
+// once: the edge asks another instance. Any other such call is unknown.
 func TestKeptKeysAreAskedForAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -335,8 +336,8 @@ func TestKeptKeysAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// A refusal of a key that nobody used says no; of one that was used, yes; and unknown where
-// the record cannot be read.
+// A refusal says "no" for a key that nobody used, "yes" for a used one, and "unknown" if the
+// record cannot be read.
 func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -387,7 +388,8 @@ func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 	}
 }
 
-// The key of a call does not tell what its caller may not see from what is not there.
+// The key of a call does not distinguish a target that the caller may not see from one that does
+// not exist.
 func TestKeysDoNotShowHiddenTools(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -414,7 +416,7 @@ func TestKeysDoNotShowHiddenTools(t *testing.T) {
 			want := say("absent", key)
 			for _, tool := range []string{"plain", "idempotent", "keeps", "reads"} {
 				if tool == "plain" && key == "used" {
-					continue // the caller's own call of it ran, and it is told so
+					continue // the caller's own call of it ran, and the caller is told so
 				}
 				got := say(tool, key)
 				if got == nil || got.Executed != want.Executed || strings.ReplaceAll(got.Message, tool, "absent") != want.Message {

@@ -61,8 +61,7 @@ func (l *ledger) ran(key string) int {
 	return l.runs[key]
 }
 
-// keyEdge is an edge that can be killed: its connection is closed without a
-// word.
+// keyEdge is an edge that can be killed: its connection is closed without notice.
 func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
@@ -85,8 +84,7 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: gateway.NewKeys(outcomes, caller, tasks)}), conn.Close
 }
 
-// repeat makes a call until it is not refused for a reason that passes: the
-// machine is slow.
+// repeat makes a call again as long as it is refused for a temporary reason: the machine is slow.
 func repeat(t *testing.T, g *gateway.Gateway, name, arguments, key string) (*gateway.Answer, error) {
 	t.Helper()
 	for end := time.Now().Add(bustest.Patience); ; {
@@ -128,7 +126,7 @@ func TestM1NoKeyIsBurntByAClientThatLeaves(t *testing.T) {
 		key := fmt.Sprint("k", i)
 		var a *gateway.Answer
 		var err error
-		// Where NATS stands still, the key is given back when that is over.
+		// If NATS stands still, the key is given back when that is over.
 		bustest.Eventually(t, key+" is under way no more", func() bool {
 			a, err = repeat(t, two, "note", `{}`, key)
 			return !fault.Is(err, fault.Conflict)
@@ -146,8 +144,8 @@ func TestM1NoKeyIsBurntByAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// D3: a repetition gets the answer of a call whose edge has died, at another
-// edge, while the call runs and after it.
+// D3: a repetition at another edge gets the answer of a call whose edge has died, while the call
+// runs and after it.
 func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) (l *ledger, one, two *gateway.Gateway, kill, stop func()) {
@@ -159,7 +157,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		two, _ = keyEdge(t, url)
 		return l, one, two, kill, stop
 	}
-	// begin has a call run at an edge.
+	// begin starts a call at an edge.
 	begin := func(t *testing.T, l *ledger, g *gateway.Gateway, name string) (ended chan error) {
 		ended = make(chan error, 1)
 		go func() {
@@ -303,7 +301,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 	})
 }
 
-// D2: what an edge has made is not made again when the memory of all is lost.
+// D2: calls that an edge has made are not made again when the bucket is lost.
 func TestD2ALostBucketDoublesNothing(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -329,7 +327,7 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 	}
 	lose()
 	replayed(t, one, "note", `{}`, "instance lives")
-	// What another edge is asked then is in the bucket again.
+	// A key that another edge is asked for then is in the bucket again.
 	two, _ := keyEdge(t, url)
 	replayed(t, two, "note", `{}`, "instance lives")
 	stop()
@@ -347,7 +345,7 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 	}
 }
 
-// A bucket that takes as long for a record as the trail may take for its own is not away.
+// A bucket that takes as long for a record as the audit trail may take for its own is not down.
 func TestASlowBucketTakesKeys(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -28,7 +28,7 @@ func loseKeys(t *testing.T, url string) {
 	}
 }
 
-// askedFor hears when a repetition that waits asks the instance for its call.
+// askedFor hears when a waiting repetition asks the instance for its call.
 func askedFor(t *testing.T, url string) <-chan *nats.Msg {
 	t.Helper()
 	nc, err := nats.Connect(url)
@@ -53,8 +53,8 @@ func hold(ctx context.Context, g *gateway.Gateway) (*gateway.Answer, error) {
 	return g.Do(ctx, c, nil)
 }
 
-// D2: a repetition that waits, at the edge of the call or at another one, does
-// not run when the bucket loses the key. It gets the answer of the call.
+// D2: a repetition that waits, at the edge of the call or at another one, does not run when the
+// bucket loses the key. It gets the answer of the call.
 func TestD2AWaitingRepetitionDoesNotRunWhenTheBucketIsLost(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]int{"at its edge": 0, "at another edge": 1} {
@@ -75,7 +75,7 @@ func TestD2AWaitingRepetitionDoesNotRunWhenTheBucketIsLost(t *testing.T) {
 			select {
 			case <-l.started:
 				t.Error("the repetition runs, too")
-			case <-time.After(time.Second): // ten times the time in which it looks again
+			case <-time.After(time.Second): // ten times the interval at which it looks again
 			}
 			close(l.release)
 			for what, ended := range map[string]chan error{"the call": first, "the repetition": second} {
@@ -90,8 +90,8 @@ func TestD2AWaitingRepetitionDoesNotRunWhenTheBucketIsLost(t *testing.T) {
 	}
 }
 
-// D2: callers who lose the race for a key leave what their edge remembers of the
-// winner, so that a bucket that is lost while it runs doubles nothing.
+// D2: callers that lose the race for a key do not make their edge forget the winner, so a bucket
+// that is lost while it runs causes no second effect.
 func TestD2LosersOfAKeyDoNotForgetTheWinner(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

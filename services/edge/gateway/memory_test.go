@@ -10,9 +10,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// An edge whose clients leave results unread until nine tenths of the room for these are
-// taken sheds: large results are refused, small calls go on, and it never holds more than
-// its room. What is read makes room again.
+// An edge whose clients leave results unread sheds load when nine tenths of their room are taken:
+// it refuses large results, small calls go on, and it never holds more than its room. Reading
+// results makes room again.
 func TestEdgeShedsBeforeItsMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	const room, part = 32 << 20, 256 << 10

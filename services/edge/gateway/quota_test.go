@@ -21,7 +21,7 @@ func from(address, tool, arguments, key string) *gateway.Call {
 	return c
 }
 
-// H1: who has too many calls held is refused, and nobody else is.
+// H1: an account with too many held calls is refused, and no other account is.
 func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -46,8 +46,8 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 	w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
 }
 
-// H1: agreements that were used count for who used them: their names stay in the bucket
-// of all for two hours.
+// H1: used approvals count for their account: their names stay in the bucket of all edges for two
+// hours.
 func TestH1UsedApprovalsOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -73,9 +73,8 @@ func TestH1UsedApprovalsOfOnePayerAreBounded(t *testing.T) {
 	}
 }
 
-// H1: a held call that is given back is counted again, and discarded when its
-// caller has filled the room meanwhile: nobody fills the bucket of all by having
-// calls fail.
+// H1: a held call that is given back is counted again, and discarded if its caller has filled the
+// room meanwhile: failing calls do not fill the bucket of all edges.
 func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -128,8 +127,8 @@ func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 	}
 }
 
-// H1: who has too many keys kept is refused before anything runs, and of who has
-// too many results only that the calls ran is kept.
+// H1: an account with too many kept keys is refused before anything runs. If it has too many
+// results, only the fact that the calls ran is kept.
 func TestH1KeysOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -20,7 +20,7 @@ type amountV2 struct {
 	Currency string `json:"currency"`
 }
 
-// release is a service "pay" of one version; each answer says which it is.
+// release is a service "pay" of one version; each answer names the version.
 func release[A any](t *testing.T, url, version string, more ...string) *service.Running {
 	t.Helper()
 	s := service.New("pay", service.WithVersion(version), service.WithLogger(bustest.Logger(t)))
@@ -37,8 +37,8 @@ func release[A any](t *testing.T, url, version string, more ...string) *service.
 	return r
 }
 
-// While two releases run, callers in the old form are served by the old one and
-// callers in the new form by the new one, every time.
+// While two releases run, callers in the old form are served by the old one and callers in the
+// new form by the new one, every time.
 func TestB6EachFormRunsOnItsRelease(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -103,8 +103,8 @@ func TestB6EachFormRunsOnItsRelease(t *testing.T) {
 	}
 }
 
-// An instance that has gone has its calls go to another of its release, never to
-// one that does not understand them.
+// Calls for an instance that has gone go to another instance of its release, never to one that
+// does not understand them.
 func TestB6NoCallOnAnotherRelease(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -123,7 +123,7 @@ func TestB6NoCallOnAnotherRelease(t *testing.T) {
 		case err == nil && version == "2.0.0":
 			ran["v2"]++
 		case err == nil:
-			// Once v2 is gone its form is no more, and v1 takes unknown members.
+			// Once v2 is gone its form is gone, too, and v1 accepts unknown members.
 			if target, _ := live.Now().Tool("pay"); len(target.Earlier) != 0 || target.Version != "1.0.0" {
 				t.Fatalf("a call in the new form ran on %s", version)
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Sorting takes time by size and depth, so that arguments of a service, which no door has
-// measured, are not sorted beyond the depth of doors.
+// Sorting takes time by size and depth. So arguments that a service sends, which no door has
+// measured, are not sorted beyond the depth that doors allow.
 func TestDeepArgumentsAreNotSorted(t *testing.T) {
 	t.Parallel()
 	for depth, want := range map[int]bool{1: true, 64: true, 65: false, 9000: false} {

@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// M11: a person sees everything that they agree to, or is told what is missing.
+// M11: a person sees everything that they approve, or is told what is missing.
 func TestM11APersonSeesWhatTheyAgreeTo(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

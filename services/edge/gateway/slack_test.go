@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Edges whose clocks differ take what each other gave a time: for as long, and
-// not much longer.
+// Edges whose clocks differ accept state and rights that other edges gave a time: for as long as
+// that time, and not much longer.
 func TestM18ClocksOfEdgesDiffer(t *testing.T) {
 	t.Parallel()
 	const bit = 90 * time.Second

@@ -31,8 +31,8 @@ func remembering(arguments string, state []byte) *gateway.Call {
 	return c
 }
 
-// reliability-security.md 75: the state that a client carries comes back as
-// it was given, for the call it was given for, or not at all.
+// reliability-security.md 75: the state that a client carries comes back unchanged, for the call
+// that it was given for, or is refused.
 func TestState(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(w *world, cfg *gateway.Config) { cfg.Sealer, cfg.Authenticator = sealer(t, 1), w })
@@ -83,7 +83,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Edges that have the key in common carry on each other's calls.
+// Edges that have the key in common continue each other's calls.
 func TestStateAtAnotherEdge(t *testing.T) {
 	t.Parallel()
 	var other, stranger *gateway.Gateway
@@ -103,7 +103,7 @@ func TestStateAtAnotherEdge(t *testing.T) {
 	}
 }
 
-// Keys are replaced, and those that sealed before still open what lives.
+// Keys are replaced, and earlier keys still open whatever they sealed that is not too old.
 func TestStateOutlivesItsKey(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64

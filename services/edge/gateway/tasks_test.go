@@ -32,8 +32,8 @@ func (tenants) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	return gateway.Principal{Name: name, Tenant: tenant}, nil
 }
 
-// A task is its principal's within its tenant: to all others it is as unknown
-// as one that never was.
+// A task belongs to its principal within its tenant: to all others it is as unknown as one that
+// never existed.
 func TestTaskIsItsOwners(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Authenticator = tenants{} })
@@ -58,8 +58,7 @@ func TestTaskIsItsOwners(t *testing.T) {
 	if after := get(); after.UpdatedUnixNano != before.UpdatedUnixNano {
 		t.Errorf("changed by others to %v", after)
 	}
-	// An answer that does not fit its question changes nothing: the task cannot
-	// ask again.
+	// An answer that does not match its question changes nothing: the task cannot ask again.
 	for _, wrong := range []string{`{"one":{}}`, `{"one":{"action":"maybe"}}`, `{"two":{"action":"accept","content":{}},"one":7}`, `{"one":{"action":"accept","content":[]}}`} {
 		c := taskCall(mcp.MethodTasksUpdate, id, "acme:ada")
 		c.InputResponses = []byte(wrong)
@@ -74,7 +73,7 @@ func TestTaskIsItsOwners(t *testing.T) {
 	bustest.Eventually(t, "the task is over", func() bool { return get().Status == busv1.TaskStatus_TASK_STATUS_COMPLETED })
 }
 
-// Requests about tasks pass every link but those that are about a service.
+// Requests about tasks pass all links except those for services.
 func TestTaskChain(t *testing.T) {
 	t.Parallel()
 	w := start(t, all)
@@ -91,7 +90,7 @@ func TestTaskChain(t *testing.T) {
 	}
 }
 
-// What a service says is not enough: the client must have said it too.
+// A service's word is not enough: the client must have declared tasks, too.
 func TestTaskForWhoTakesNone(t *testing.T) {
 	t.Parallel()
 	without := start(t, func(_ *world, cfg *gateway.Config) { cfg.Tasks = nil })
@@ -114,7 +113,7 @@ func (failing) Get(context.Context, string) (*busv1.TaskRecord, error) {
 
 var _ gateway.Tasks = (*task.Store)(nil)
 
-// hidden is an Access whose rules do not let anybody use a tool.
+// hidden is an Access that lets nobody use a tool.
 type hidden struct {
 	gateway.Open
 	tool atomic.Pointer[string]
@@ -131,7 +130,7 @@ func (h *hidden) Key() string { return *h.tool.Load() }
 
 func (h *hidden) Sees(_ catalogue.Kind, name, _ string) bool { return name != *h.tool.Load() }
 
-// A task whose tool has been denied meanwhile tells its principal nothing, takes no
+// If the tool of a task was denied meanwhile, the task tells its principal nothing, takes no
 // answer, and may be ended.
 func TestH8TaskOfADeniedTool(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestB1ResultsAreChecked: in development the log says where a result is not what
-// its tool's schema says, and the result comes as it is.
+// TestB1ResultsAreChecked: in development the log reports results that do not match the schema of
+// their tool, and the result is passed on unchanged.
 func TestB1ResultsAreChecked(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// governed is a gateway whose policy is a file, and what writes another one into it
-// and waits until that holds.
+// governed is a gateway whose policy is a file, and a function that replaces the file and waits
+// until the new policy applies.
 func governed(t *testing.T, policy string) (w *world, becomes func(policy string)) {
 	t.Helper()
 	url, path := bustest.Server(t), filepath.Join(t.TempDir(), "access.yaml")
@@ -54,8 +54,8 @@ func by(who string, c *gateway.Call) *gateway.Call {
 	return c
 }
 
-// A policy waives what a tool says, for all or for a role, and the trail says so; what
-// it requires it cannot waive.
+// A policy waives the approval that a tool asks for, for all or for a role, and the audit trail
+// says so. It cannot waive an approval that it requires itself.
 func TestPolicyWaivesApproval(t *testing.T) {
 	t.Parallel()
 	w, becomes := governed(t, waives)
@@ -96,8 +96,8 @@ func TestPolicyWaivesApproval(t *testing.T) {
 	}
 }
 
-// A call that waits for a person when the policy changes: what that person says counts,
-// and who may not say it any more does not.
+// A call waits for a person when the policy changes: the answer of that person counts, unless the
+// person may no longer approve.
 func TestApprovalsThatWaitWhenThePolicyChanges(t *testing.T) {
 	t.Parallel()
 	w, becomes := governed(t, asks)
@@ -162,8 +162,8 @@ func TestApprovalsThatWaitWhenThePolicyChanges(t *testing.T) {
 	}
 }
 
-// A state that a service made is never taken for somebody's word, although the policy
-// asks for that by the time it comes back.
+// A state that a service made is never taken for a person's approval, even if the policy asks for
+// one by the time it comes back.
 func TestServicesStateIsNoApproval(t *testing.T) {
 	t.Parallel()
 	w, becomes := governed(t, asks)
