@@ -45,8 +45,8 @@ type Redefined struct {
 // definitions has two tasks, each with a bucket. If the policy pins tools, it knows the accepted
 // digests (reload, pinned), so that update offers tools only in their accepted form. And it
 // reports every change of a definition, once for all edges: each second, look compares the
-// definitions of the newest releases with those that were seen last. Of all edges that notice a
-// change, the one whose write the bucket takes reports it (see). Reading and writing the bucket
+// definitions of the newest releases with those that were seen last. Several edges notice a
+// change; the edge whose write the bucket takes reports it (see). Reading and writing the bucket
 // takes time, so such a round runs in a goroutine of its own and returns a function, its end,
 // that Live.run calls. Only run uses the fields, and they need no lock.
 type definitions struct {

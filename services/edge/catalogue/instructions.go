@@ -92,7 +92,7 @@ func fenced(open, line string) string {
 }
 
 // Instructions are the texts of services for models, by the names of the services, for services
-// that have something in the lists. It is empty if there are none.
+// that have something in the lists. It is empty if no service has any.
 func (s *Snapshot) Instructions() string { return s.instructions }
 
 // instruct joins the instructions of the services that have something in the lists, within the

@@ -197,8 +197,8 @@ func (l *Live) run() {
 	}
 }
 
-// claim begins a round of claims, if there are any to make. It returns nil if there are none. The
-// caller runs the function that the channel delivers.
+// claim begins a round of claims, or returns nil if there are no claims to make. The caller runs
+// the function that the channel delivers.
 func (l *Live) claim() chan func() {
 	wants := l.owners.wants(l.registry.Services())
 	if len(wants) == 0 {

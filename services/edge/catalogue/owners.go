@@ -177,7 +177,7 @@ func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 	return p.Wait()
 }
 
-// made notes the claims that now exist. If there are none, the bucket does not answer.
+// made notes the claims that now exist. Without any, the bucket does not answer.
 func (o *owners) made(claims []keyed, err error) {
 	for _, c := range claims {
 		o.known[c.key] = c.Claim

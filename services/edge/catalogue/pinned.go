@@ -14,7 +14,7 @@ import (
 type Quarantined struct {
 	Tool    string `json:"tool"`
 	Service string `json:"service"`
-	// Version is the release that still serves the accepted definition; empty if there is none,
+	// Version is the release that still serves the accepted definition; empty if no release does,
 	// and the tool is unknown then.
 	Version string `json:"goes_on_as,omitzero"`
 	// New: no definition of the tool was ever accepted.

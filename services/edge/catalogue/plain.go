@@ -88,8 +88,8 @@ func cached(raw []byte, compile func([]byte) (*schema.Schema, error), known, use
 	return s, nil
 }
 
-// foreign matches what Go's regular expressions have and those of JavaScript (and so of JSON
-// Schema) have not: flags in the middle, and anchors and classes of Perl and POSIX.
+// foreign matches constructs that only Go's regular expressions have. JavaScript, and so JSON
+// Schema, lacks them: flags in the middle, and anchors and classes of Perl and POSIX.
 var foreign = regexp.MustCompile(`\(\?[^:=!<]|\(\?P<|\\[AzQEaC]|\[\[:|\\[pP][^{]`)
 
 // compileOutput compiles output schemas. Clients compile them too, in JavaScript.

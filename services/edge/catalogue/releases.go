@@ -16,7 +16,7 @@ import (
 type releases struct {
 	all   []registry.Release
 	forms []map[Name][sha256.Size]byte
-	// instances is the number of instances, including those of unknown releases.
+	// instances is the number of instances, including instances of unknown releases.
 	instances int
 }
 

@@ -86,8 +86,8 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// Of two skills of one name, the first in the order of services has the name, at every edge. Only
-// their own service reads the files of a skill.
+// If two services have a skill of the same name, the first in the order of services has the name,
+// at every edge. Only their own service reads the files of a skill.
 func TestSkillsOfOneName(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

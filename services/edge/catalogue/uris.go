@@ -26,8 +26,8 @@ func (s *Snapshot) Resource(uri string) (Target, bool) {
 	return t, true
 }
 
-// reader returns the service that reads a URI, and the name by which it does; the zero Name if
-// there is none.
+// reader returns the service that reads a URI, and the name by which it does; the zero Name if no
+// service reads it.
 func (s *Snapshot) reader(uri string) (first Target, by Name) {
 	if len(uri) > MaxURI {
 		return Target{}, Name{}
@@ -42,7 +42,7 @@ func (s *Snapshot) reader(uri string) (first Target, by Name) {
 		first = Target{}
 	}
 	since := first.since
-	// Of the names of one service, the most specific counts.
+	// If one service has several names that cover the URI, the most specific counts.
 	earlier := func(t Target, n Name) {
 		if !found || t.Service != first.Service {
 			first, by = t, n

@@ -54,7 +54,7 @@ func openPolicy(t *testing.T, policy string) (live *access.Live, path string) {
 }
 
 // If the policy names approvers, they approve the calls of others in their tenant: not their own
-// calls, and not those of another tenant.
+// calls, and not calls of another tenant.
 func TestSomebodyElseApproves(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -65,8 +65,8 @@ func (r *run) hold(ctx context.Context, cfg *Config) error {
 	return f
 }
 
-// Held returns the calls that a principal may decide on: its own or, if the policy says so, those
-// of others of its tenant. The oldest come first, at most 1,000, without their arguments.
+// Held returns the calls that a principal may decide on: its own calls or, if the policy says so,
+// calls of others in its tenant. The oldest come first, at most 1,000, without their arguments.
 func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
 	look := g.look(MethodApprovalsList, "", door, credentials)
 	defer func() { look.done(ctx, err) }()

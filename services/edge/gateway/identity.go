@@ -68,8 +68,8 @@ type Principal struct {
 	Credential string
 }
 
-// Again reports whether these credentials were valid before and are checked again, like those of
-// an open stream. Such a check does not use up a proof that is valid once.
+// Again reports whether these credentials were valid before and are checked again, like the
+// credentials of an open stream. Such a check does not use up a proof that is valid once.
 func (c Credentials) Again() bool { return c.again }
 
 // Challenge says how to show better credentials: values of WWW-Authenticate (RFC 9110, 11.6.1).

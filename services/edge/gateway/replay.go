@@ -55,7 +55,7 @@ func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision 
 			return nil, &again{revision, r.Doubt}, nil
 		case nobodyKnows:
 			if revision == 0 && r.Reason == "" && r.Edge == k.caller.Edge() {
-				return nil, &again{0, r.Doubt}, nil // this edge would remember it had it run
+				return nil, &again{0, r.Doubt}, nil // if it had run, this edge would remember it
 			}
 			if r.Reason == "" {
 				r.Reason = fault.PeerLost

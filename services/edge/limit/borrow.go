@@ -35,9 +35,11 @@ type Peers interface {
 }
 
 // take takes a token of a key: this edge's own, or one of another edge. wait is when to come back
-// if there is none. One call borrows for all: borrow asks the other holders of the key, one after
-// the other and four at most, and concurrent calls of the same key wait for its result. After a
-// round of refusals nobody is asked for a pause, so that a flood at one edge does not become a
+// without one.
+//
+// One call borrows for all: borrow asks the other holders of the key, one after the other and
+// four at most, and concurrent calls of the same key wait for its result. After a round of
+// refusals the edge pauses before it asks again, so that a flood at one edge does not become a
 // flood on the bus. Tokens of a rate move for good, and are lost if they travel longer than
 // askTime. Slots are lent, and the borrower renews them every second (slots.go). Lend is the
 // other side.

@@ -60,8 +60,8 @@ func (s *Definitions) FindAccepted(ctx context.Context, tool string) (d definiti
 }
 
 // See keeps a definition as the last that was seen of its tool. fresh reports whether this call
-// did so, and not another edge; before is the previous definition, without a digest if there was
-// none.
+// did so, and not another edge; before is the previous definition, without a digest if nothing
+// was seen before.
 func (s *Definitions) See(ctx context.Context, d definition.Definition) (before definition.Definition, fresh bool, err error) {
 	value, err := json.Marshal(d)
 	if err != nil {
