@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// keeping are gateways of one bus that remember keys. Each is of another edge; their services
+// keeping are gateways of one bus that remember keys. Each belongs to another edge; their services
 // have different handlers of the same tools.
 func keeping(t *testing.T, url string) (*world, *store.Outcomes) {
 	t.Helper()

@@ -82,7 +82,7 @@ type Request struct {
 	end, release func()
 }
 
-// Modern reports whether the message is of the stateless version.
+// Modern reports whether the message uses the stateless version.
 func (r *Request) Modern() bool { return r.Version == mcp.Modern }
 
 // Config says what a server tells clients about itself.
