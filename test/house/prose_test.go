@@ -119,7 +119,7 @@ var left = map[string]int{
 	"scripts/site":       4,
 	"services/audit":     30,
 	"services/batch":     1,
-	"services/edge":      449,
+	"services/edge":      253,
 	"services/github":    8,
 	"services/model":     2,
 	"services/planning":  12,
