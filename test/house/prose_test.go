@@ -136,7 +136,6 @@ var left = map[string]int{
 =======
 	"scripts/pictures":   1,
 	"scripts/reference":  1,
-	"scripts/release":    4,
 >>>>>>> main
 	"scripts/site":       4,
 	"services/audit":     31,
