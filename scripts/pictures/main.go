@@ -151,7 +151,7 @@ func (s *system) terminal(ctx context.Context, command string) (string, error) {
 	return strings.ReplaceAll(string(out), "\r\n", "\n"), nil
 }
 
-// usual puts the addresses and the directory that a user sees in place of those of this run.
+// usual replaces the addresses and the directory of this run with the ones that a user sees.
 func (s *system) usual(text string) string {
-	return strings.NewReplacer(s.mcpHost, "127.0.0.1:8000", s.natsHost, "127.0.0.1:4222", s.data, "~/.local/share/busbar").Replace(text)
+	return strings.NewReplacer(s.mcpHost, "127.0.0.1:8000", s.natsHost, "127.0.0.1:4222", s.data, "~/.local/state/busbar/dev").Replace(text)
 }

@@ -115,6 +115,7 @@ var (
 	instant  = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	clock    = regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`)
 	duration = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs)( *)`)
+	age      = regexp.MustCompile(`\b(ready +)\d+s\b`) // of an instance
 	identity = regexp.MustCompile(`\b[A-Z2-7]{8,26}\b`)
 )
 
@@ -132,6 +133,7 @@ func normalize(lines [][]span) [][]span {
 			text = duration.ReplaceAllStringFunc(text, func(s string) string {
 				return fmt.Sprintf("%-*s", utf8.RuneCountInString(s), "4ms")
 			})
+			text = age.ReplaceAllString(text, "${1}4s")
 			line[i].text = identity.ReplaceAllStringFunc(text, func(id string) string {
 				if !strings.ContainsAny(id, "234567") && len(id) < 12 {
 					return id // a word in capitals

@@ -65,7 +65,7 @@ func (f *IdentityFlags) OpenIdentity(cfg *Config, ways ...identity.Way) (closed 
 			return err
 		}
 		if f.StandIn != nil {
-			s.StandIn(*f.StandIn)
+			s.ReplaceIssuers(*f.StandIn)
 		}
 		return a.Configure(s)
 	}

@@ -140,7 +140,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	}
 	e.cleanup(e.live.Close)
 	if p := e.policy(); p != nil {
-		e.cleanup(p.OnChange(func() { e.live.GrantsChanged(); e.live.SightsChanged() }))
+		e.cleanup(p.OnChange(func() { e.live.GrantsChanged(); e.live.ViewsChanged() }))
 	}
 	if err = e.takeKeys(); err != nil {
 		return nil, err

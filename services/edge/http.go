@@ -65,7 +65,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	}
 	problem.Refuse(mux, forms.WayOn(fault.MethodNotFound).HTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, release := e.gateway.Hold(r.Context())
+		ctx, release := e.gateway.Track(r.Context())
 		defer release()
 		r = r.WithContext(ctx)
 		if e.refused(ctx, w, r) {

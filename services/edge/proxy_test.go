@@ -22,7 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// payers notes who is counted for.
+// accounts notes who is counted for.
 type payers struct {
 	mu   sync.Mutex
 	last string
@@ -31,7 +31,7 @@ type payers struct {
 func (p *payers) Acquire(_ context.Context, v gateway.View) (func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last = v.Payer
+	p.last = v.Account
 	return func() {}, nil
 }
 

@@ -53,3 +53,24 @@ func TestCasesHaveTheirTests(t *testing.T) {
 		t.Errorf("%d cases", rows)
 	}
 }
+
+// The pages of evidence name no file of this repository that is gone.
+func TestEvidenceNamesFilesThatExist(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs/evidence/*.md"))
+	if err != nil || len(pages) < 4 {
+		t.Fatal(pages, err)
+	}
+	path := regexp.MustCompile(`(?:^|[^\w./-])((?:libs|services|test|scripts|deploy|proto|examples|docs)/[\w./-]*\w)`)
+	for _, name := range pages {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range path.FindAllStringSubmatch(string(page), -1) {
+			if _, err := os.Stat(filepath.Join(root, file[1])); err != nil {
+				t.Errorf("%s names %s, which is not there", filepath.Base(name), file[1])
+			}
+		}
+	}
+}

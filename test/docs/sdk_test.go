@@ -41,9 +41,9 @@ func TestSDK(t *testing.T) {
 	if lines > 250 {
 		t.Errorf("examples/orders has %d lines, and is said to have at most 250", lines)
 	}
-	shown := goBlock.FindAllStringSubmatch(string(page), -1)
-	if len(shown) < 10 {
-		t.Fatalf("the page has %d snippets", len(shown))
+	snippets := goBlock.FindAllStringSubmatch(string(page), -1)
+	if len(snippets) < 10 {
+		t.Fatalf("the page has %d snippets", len(snippets))
 	}
 	for _, policy := range only(blocks(t, "docs/guides/service.md"), "yaml") {
 		if _, err := access.Parse([]byte(policy)); err != nil {
@@ -51,7 +51,7 @@ func TestSDK(t *testing.T) {
 		}
 	}
 	all := strings.Join(run, "\n")
-	for _, b := range shown {
+	for _, b := range snippets {
 		if !strings.Contains(all, b[1]) {
 			t.Errorf("this is in no Example:\n%s", b[1])
 		}

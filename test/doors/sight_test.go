@@ -25,7 +25,7 @@ func (sight) Sees(kind catalogue.Kind, name, of string) bool {
 	return of == serviceName && !strings.Contains(name, "hidden") && (kind != catalogue.Tools || name == "look")
 }
 
-func (*policy) Sight(p gateway.Principal) catalogue.Sight {
+func (*policy) View(p gateway.Principal) catalogue.View {
 	if p.Name == eve {
 		return sight{}
 	}

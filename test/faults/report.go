@@ -207,7 +207,7 @@ func machine() string {
 func (r *report) write(file string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Faults, %s\n\n", time.Now().UTC().Format("2006-01-02"))
-	fmt.Fprintf(&b, "Version %s, seed %d, %s. Made by `go run ./test/faults`; [fleet](../fleet.md#when-parts-are-taken-away) says what each figure does.\n", r.version, r.seed, machine())
+	fmt.Fprintf(&b, "Version %s, seed %d, %s. Made by `go run ./test/faults`; [the reports](README.md#figures) say what each figure does.\n", r.version, r.seed, machine())
 	fmt.Fprintf(&b, "Times are those of this machine under the load that is shown; what was found does not depend on it.\n")
 	for _, f := range r.results {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n", f.figure, f.what)

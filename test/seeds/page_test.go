@@ -11,7 +11,7 @@ import (
 
 var (
 	quotedTest = regexp.MustCompile("`(?:([a-z/0-9]+) )?(Test\\w+)(/[^`]+)?`")
-	decision   = regexp.MustCompile(`\[ADR \d{4}\]\(adr/[\w-]+\.md\)`)
+	decision   = regexp.MustCompile(`\[ADR \d{4}\]\(\.\./adr/[\w-]+\.md\)`)
 )
 
 // ownRows are the rows of this package's tests, as docs/evidence/seeds.md names them.

@@ -142,7 +142,7 @@ func TestSamePolicy(t *testing.T) {
 // and names each Secret and ConfigMap that somebody has to make.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	page := read(t, root+"/docs/guides/kubernetes.md")
+	_, page, _ := strings.Cut(read(t, root+"/docs/guides/deploy.md"), "\n## Kubernetes\n")
 	users := regexp.MustCompile(`--services[ =](\S+)`)
 	said, in := users.FindStringSubmatch(page), users.FindStringSubmatch(read(t, compose))
 	if said == nil || in == nil || said[1] != strings.TrimSuffix(in[1], "${BUSBAR_OWN_SERVICES:+,}${BUSBAR_OWN_SERVICES:-}") {

@@ -150,7 +150,7 @@ func TestServersOfNATS(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, charts+"/values/nats.yaml")), &cluster); err != nil {
 		t.Fatal(err)
 	}
-	guide := read(t, root+"/docs/guides/kubernetes.md")
+	guide := read(t, root+"/docs/guides/deploy.md")
 	var want []string
 	for i := range cluster.Config.Cluster.Replicas {
 		host := fmt.Sprintf("nats-%d.nats-headless", i)

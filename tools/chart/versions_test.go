@@ -55,7 +55,7 @@ func TestVersions(t *testing.T) {
 // The page says which versions these tests are of: those that go.mod and the chart name.
 func TestPageSaysVersions(t *testing.T) {
 	t.Parallel()
-	page, modules := read(t, root+"/docs/guides/kubernetes.md"), read(t, "../go.mod")
+	page, modules := read(t, root+"/docs/guides/deploy.md"), read(t, "../go.mod")
 	rows := map[string]string{"Kubernetes": fmt.Sprintf("1.%d to 1.%d", oldest(t), newest(t))}
 	for row, module := range map[string]string{
 		"Helm": "helm.sh/helm/v3", "Gateway API": "sigs.k8s.io/gateway-api",

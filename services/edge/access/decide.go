@@ -18,8 +18,8 @@ type Verdict struct {
 // Decide says what the rules of a principal's roles make of a target: one that any
 // rule denies is denied, and one that no rule allows is.
 func (p *Policy) Decide(who gateway.Principal, t Target) Verdict {
-	var room [8]*role
-	return decide(p.rolesOf(&who, room[:0]), &t)
+	var buf [8]*role
+	return decide(p.rolesOf(&who, buf[:0]), &t)
 }
 
 func decide(roles []*role, t *Target) Verdict {
@@ -50,8 +50,8 @@ func allowed(roles []*role, k Kind, name string) Verdict {
 // it; empty for none. Of several it is the one whose rule is made for the least, and
 // the same each time.
 func (p *Policy) missing(who *gateway.Principal, t *Target) string {
-	var room [8]*role
-	roles := p.rolesOf(who, room[:0])
+	var buf [8]*role
+	roles := p.rolesOf(who, buf[:0])
 	best, rule := "", ""
 	for _, o := range p.file.OAuth {
 		for scope, names := range o.Scopes {
@@ -82,22 +82,22 @@ func (p *Policy) MayApprove(who gateway.Principal, requester, tool string) bool 
 	if who.ID() == requester || gateway.TenantOf(requester) != who.Tenant {
 		return false
 	}
-	var room [8]*role
-	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return r.approve.find(Tools, tool) != nil })
+	var buf [8]*role
+	return slices.ContainsFunc(p.rolesOf(&who, buf[:0]), func(r *role) bool { return r.approve.find(Tools, tool) != nil })
 }
 
 // Approves reports whether somebody may agree to calls of others at all.
 func (p *Policy) Approves(who gateway.Principal) bool {
-	var room [8]*role
-	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return !r.approve.empty(Tools) })
+	var buf [8]*role
+	return slices.ContainsFunc(p.rolesOf(&who, buf[:0]), func(r *role) bool { return !r.approve.empty(Tools) })
 }
 
 // Approval decides whether somebody has to agree to each call of a tool by a
 // principal, and who: what require_approval names needs it, and else what the tool says
 // counts, unless that is waived for the principal. says is what the tool says.
 func (p *Policy) Approval(who gateway.Principal, tool string, says bool) gateway.Demand {
-	var room [8]*role
-	return p.demand(p.rolesOf(&who, room[:0]), tool, says)
+	var buf [8]*role
+	return p.demand(p.rolesOf(&who, buf[:0]), tool, says)
 }
 
 func (p *Policy) demand(roles []*role, tool string, says bool) gateway.Demand {
@@ -128,6 +128,6 @@ func (p *Policy) waiver(roles []*role, tool string) string {
 
 // ReadsTrail reports whether somebody may read the audit trail of its tenant.
 func (p *Policy) ReadsTrail(who gateway.Principal) bool {
-	var room [8]*role
-	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return r.audit })
+	var buf [8]*role
+	return slices.ContainsFunc(p.rolesOf(&who, buf[:0]), func(r *role) bool { return r.audit })
 }

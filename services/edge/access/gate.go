@@ -42,8 +42,8 @@ func (l *Live) Authorize(_ context.Context, v gateway.View) error {
 
 func (l *Live) authorize(v *gateway.View, t *Target) error {
 	p := l.Now()
-	var room [8]*role
-	roles := p.rolesOf(&v.Principal, room[:0])
+	var buf [8]*role
+	roles := p.rolesOf(&v.Principal, buf[:0])
 	if !decide(roles, t).Allowed {
 		// Who has no token has no scope either.
 		if v.Principal.Scopes == nil {
@@ -123,8 +123,8 @@ func about(v *gateway.View) (Target, subject) {
 	return Target{}, nothing
 }
 
-// Sight implements gateway.Access.
-func (l *Live) Sight(who gateway.Principal) catalogue.Sight { return l.Now().Sight(who) }
+// View implements gateway.Access.
+func (l *Live) View(who gateway.Principal) catalogue.View { return l.Now().View(who) }
 
 // Approval implements gateway.Access.
 func (l *Live) Approval(who gateway.Principal, tool string, says bool) gateway.Demand {

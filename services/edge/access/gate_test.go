@@ -191,8 +191,8 @@ func TestSight(t *testing.T) {
 	t.Parallel()
 	p := parse(t, whole)
 	anna, twin := gateway.Principal{Name: "anna", Tenant: "acme"}, gateway.Principal{Name: "x", Roles: []string{"nobody", "analyst"}}
-	s := p.Sight(anna)
-	if s.Key() != p.Sight(twin).Key() || s.Key() == p.Sight(gateway.Anonymous).Key() || s.Key() == parse(t, whole+"\n").Sight(anna).Key() {
+	s := p.View(anna)
+	if s.Key() != p.View(twin).Key() || s.Key() == p.View(gateway.Anonymous).Key() || s.Key() == parse(t, whole+"\n").View(anna).Key() {
 		t.Error("keys are not those of roles and policy")
 	}
 	for name, want := range map[string]bool{"example://{id}": true, "note://{id}": false} {
@@ -200,10 +200,10 @@ func TestSight(t *testing.T) {
 			t.Errorf("%s", name)
 		}
 	}
-	if p.Sight(gateway.Principal{Name: "root", Roles: []string{"admin"}}) != nil {
+	if p.View(gateway.Principal{Name: "root", Roles: []string{"admin"}}) != nil {
 		t.Error("who may do everything has a sight of its own")
 	}
-	if p.Sight(gateway.Principal{Name: "anna", Tenant: "acme", Roles: []string{"admin"}}).Sees(catalogue.Tools, "delete_x", "r") {
+	if p.View(gateway.Principal{Name: "anna", Tenant: "acme", Roles: []string{"admin"}}).Sees(catalogue.Tools, "delete_x", "r") {
 		t.Error("what is denied is shown")
 	}
 }

@@ -10,9 +10,9 @@ import (
 // is empty for what is no call of a tool. Who may not call a tool uses up nothing of it,
 // and does not learn that it has a limit.
 func (p *Policy) Limits(who gateway.Principal, tool string) limit.Applied {
-	var room [8]*role
+	var buf [8]*role
 	a := limit.Applied{Tenant: p.file.Tenants[who.Tenant].Limits}
-	roles := p.rolesOf(&who, room[:0])
+	roles := p.rolesOf(&who, buf[:0])
 	for _, r := range roles {
 		a.Principal = a.Principal.Wider(r.limits)
 	}

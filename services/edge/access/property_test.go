@@ -108,7 +108,7 @@ func TestDecidesLikeANaiveEvaluator(t *testing.T) {
 				t.Fatalf("seed %d: with another deny %s is allowed", seed, name)
 			}
 			kind, rest, _ := strings.Cut(name, "/")
-			if sight := p.Sight(who); sight != nil && sight.Sees(kindOf[kind], rest, "any") != got.Allowed || sight == nil && !got.Allowed {
+			if view := p.View(who); view != nil && view.Sees(kindOf[kind], rest, "any") != got.Allowed || view == nil && !got.Allowed {
 				t.Fatalf("seed %d: %s is listed, or allowed: %+v", seed, name, got)
 			}
 		}

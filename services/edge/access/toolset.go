@@ -125,7 +125,7 @@ func (c *compiler) member(at jsontext.Pointer, shown, of string, f Form, valid f
 	if len(f.Fixed) > toolset.MaxFixed || size > toolset.MaxFixedBytes {
 		c.at(at.AppendToken("fixed"), "at most %d arguments are fixed, of %d bytes together", toolset.MaxFixed, toolset.MaxFixedBytes)
 	}
-	return &toolset.Member{Of: cmp.Or(of, shown), Title: f.Title, Description: f.Description, Fixed: f.Fixed}
+	return &toolset.Member{Tool: cmp.Or(of, shown), Title: f.Title, Description: f.Description, Fixed: f.Fixed}
 }
 
 // Toolset is the set of a name, for who may use it; nil for anybody else.

@@ -42,9 +42,9 @@ func (s *Server) Admit(ctx context.Context, door string, c gateway.Credentials) 
 	return s.gateway.Admit(ctx, door, c)
 }
 
-// Stay keeps a stream open for a caller; see gateway.Stay.
-func (s *Server) Stay(ctx context.Context, c Caller) (*gateway.Stay, error) {
-	return s.gateway.Stay(ctx, c.Door, c.Credentials)
+// Lease keeps a stream open for a caller; see gateway.Lease.
+func (s *Server) Lease(ctx context.Context, c Caller) (*gateway.Lease, error) {
+	return s.gateway.Lease(ctx, c.Door, c.Credentials)
 }
 
 // enter admits a request that no service answers, and returns what its caller may
@@ -113,9 +113,9 @@ func outcomes(done func(i int, result jsontext.Value, err error)) func(int, *gat
 
 // Hold and HoldAny open an account for the results of a request; see
 // gateway.Hold. Requests over HTTP have one, which holds as Hold does.
-func (s *Server) Hold(ctx context.Context) (context.Context, func()) { return s.gateway.Hold(ctx) }
-func (s *Server) HoldAny(ctx context.Context) (context.Context, func()) {
-	return s.gateway.HoldAny(ctx)
+func (s *Server) Track(ctx context.Context) (context.Context, func()) { return s.gateway.Track(ctx) }
+func (s *Server) TrackAny(ctx context.Context) (context.Context, func()) {
+	return s.gateway.TrackAny(ctx)
 }
 
 // Outcome is the result of an answer, or why there is none.

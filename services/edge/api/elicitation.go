@@ -19,7 +19,7 @@ type Elicitation struct {
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
 	// Requests are what is asked, by the keys that the responses have; absent in lists.
-	Requests map[string]gateway.Form `json:"requests,omitzero"`
+	Requests map[string]gateway.Question `json:"requests,omitzero"`
 	// Expires is when it is too late to answer, in whole seconds.
 	Expires time.Time `json:"expires"`
 }
@@ -45,7 +45,7 @@ func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Eli
 		return nil, err
 	}
 	e := newElicitation(held)
-	e.Requests, err = gateway.Forms(held)
+	e.Requests, err = gateway.Questions(held)
 	return &e, err
 }
 

@@ -228,9 +228,9 @@ func (s *Server) FindResource(ctx context.Context, c Caller, uri string) (jsonte
 
 // Updates hears of every update of a resource until it is closed, on behalf of who
 // keeps a stream open. The error is that of FindResource.
-func (s *Server) Updates(ctx context.Context, c Caller, stay *gateway.Stay, uri string) (*catalogue.Subscription, error) {
+func (s *Server) Updates(ctx context.Context, c Caller, lease *gateway.Lease, uri string) (*catalogue.Subscription, error) {
 	if _, err := s.FindResource(ctx, c, uri); err != nil {
 		return nil, err
 	}
-	return stay.Subscribe(func(updated string) bool { return updated == uri }), nil
+	return lease.Subscribe(func(updated string) bool { return updated == uri }), nil
 }

@@ -167,11 +167,11 @@ func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 
 // Record implements gateway.Auditor.
 func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
-	payer := r.Payer
-	if payer == "" { // refused before it had one
-		payer = gateway.Payer(gateway.Anonymous, r.Credentials)
+	account := r.Account
+	if account == "" { // refused before it had one
+		account = gateway.Account(gateway.Anonymous, r.Credentials)
 	}
-	if r.Err != nil && t.alike(payer, r) {
+	if r.Err != nil && t.alike(account, r) {
 		return nil
 	}
 	record, err := t.ended(r)
@@ -180,12 +180,12 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 		t.drop()
 	case r.Effect():
 		if err = t.save(ctx, auditlog.End, record); err != nil {
-			t.put(auditlog.End, item{payer, late(record)})
+			t.put(auditlog.End, item{account, late(record)})
 		}
 	case r.Begun:
-		t.put(auditlog.End, item{payer, record})
+		t.put(auditlog.End, item{account, record})
 	default:
-		t.put(auditlog.Read, item{payer, record})
+		t.put(auditlog.Read, item{account, record})
 	}
 	if err == nil || !r.Effect() {
 		return nil
@@ -240,7 +240,7 @@ func (t *Trail) unready() error {
 	if why == nil || t.ends == nil {
 		return why
 	}
-	if err := t.ends.room(auditlog.Begin); err != nil {
+	if err := t.ends.admits(auditlog.Begin); err != nil {
 		return errors.Join(why, err)
 	}
 	return nil
@@ -299,7 +299,7 @@ func (t *Trail) append(ctx context.Context, within time.Duration, records ...[]b
 	defer idle.Stop()
 	err := t.log.AppendRecords(ctx, records...)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded) && t.took(began):
+	case errors.Is(err, context.DeadlineExceeded) && t.storedSince(began):
 		return err // its disk is slow: the next ones may do better
 	case errors.Is(err, context.Canceled):
 		err = errIdle

@@ -80,7 +80,7 @@ func (t *Trail) gone() bool {
 }
 
 // took reports whether the trail has taken an event since.
-func (t *Trail) took(since time.Time) bool {
+func (t *Trail) storedSince(since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taken.After(since)
@@ -93,7 +93,7 @@ func (t *Trail) check() {
 	defer cancel()
 	began := time.Now()
 	err := t.log.Look(ctx)
-	if t.took(began) {
+	if t.storedSince(began) {
 		err = nil // nobody answers the question, and events are stored
 	}
 	full := t.log.Room(auditlog.Begin)

@@ -2,12 +2,12 @@ package audit
 
 import "slices"
 
-// queue is what waits in memory: a line for each payer, from which records are
-// taken in turn. When it is full, the payer with the most loses its youngest
+// queue is what waits in memory: a line for each account, from which records are
+// taken in turn. When it is full, the account with the most loses its youngest
 // record, so that who floods it hides nothing of others.
 type queue struct {
 	lines map[string]*line
-	turns []string // payers, who is next first
+	turns []string // accounts, who is next first
 	n     int
 	bytes int
 	lost  uint64
@@ -20,8 +20,8 @@ type line struct {
 
 // item is a record that waits.
 type item struct {
-	payer  string
-	record []byte // an event, marshalled
+	account string
+	record  []byte // an event, marshalled
 }
 
 // size is what an item takes in memory, about.
@@ -33,35 +33,35 @@ func stored(record []byte) int { return len(record) + 200 }
 // put adds a record, and drops one where too much waits.
 func (q *queue) put(i item) {
 	for q.n >= maxQueued || q.bytes+i.size() > maxQueuedBytes {
-		longest := i.payer
+		longest := i.account
 		// Who has more than his share makes room himself, which needs no search.
-		if own := q.lines[i.payer]; own == nil || own.bytes*len(q.lines) <= q.bytes {
-			for payer, l := range q.lines {
+		if own := q.lines[i.account]; own == nil || own.bytes*len(q.lines) <= q.bytes {
+			for account, l := range q.lines {
 				if now := q.lines[longest]; now == nil || l.bytes > now.bytes {
-					longest = payer
+					longest = account
 				}
 			}
 		}
 		q.lost++
-		if longest == i.payer {
+		if longest == i.account {
 			return
 		}
 		q.dropLast(longest)
 	}
-	l := q.line(i.payer)
+	l := q.line(i.account)
 	l.items = append(l.items, i)
 	q.count(l, i, 1)
 }
 
-func (q *queue) line(payer string) *line {
-	l := q.lines[payer]
+func (q *queue) line(account string) *line {
+	l := q.lines[account]
 	if l == nil {
 		if q.lines == nil {
 			q.lines = map[string]*line{}
 		}
 		l = &line{}
-		q.lines[payer] = l
-		q.turns = append(q.turns, payer)
+		q.lines[account] = l
+		q.turns = append(q.turns, account)
 	}
 	return l
 }
@@ -72,31 +72,31 @@ func (q *queue) count(l *line, i item, sign int) {
 	q.n += sign
 }
 
-func (q *queue) dropLast(payer string) {
-	l := q.lines[payer]
+func (q *queue) dropLast(account string) {
+	l := q.lines[account]
 	last := l.items[len(l.items)-1]
 	l.items = l.items[:len(l.items)-1]
 	q.count(l, last, -1)
 	if len(l.items) == 0 {
-		delete(q.lines, payer)
-		q.turns = slices.DeleteFunc(q.turns, func(p string) bool { return p == payer })
+		delete(q.lines, account)
+		q.turns = slices.DeleteFunc(q.turns, func(p string) bool { return p == account })
 	}
 }
 
 // take removes up to n records, and no more after so many bytes of a stream.
 func (q *queue) take(n, bytes int) (batch []item) {
 	for ; len(batch) < n && bytes > 0 && len(q.turns) > 0; bytes -= stored(batch[len(batch)-1].record) {
-		payer := q.turns[0]
+		account := q.turns[0]
 		q.turns = q.turns[1:]
-		l := q.lines[payer]
+		l := q.lines[account]
 		i := l.items[0]
 		batch, l.items = append(batch, i), l.items[1:]
 		q.count(l, i, -1)
 		if len(l.items) == 0 {
-			delete(q.lines, payer)
+			delete(q.lines, account)
 			continue
 		}
-		q.turns = append(q.turns, payer)
+		q.turns = append(q.turns, account)
 	}
 	if len(q.turns) == 0 {
 		q.turns = nil
@@ -107,7 +107,7 @@ func (q *queue) take(n, bytes int) (batch []item) {
 // back puts records back that were taken last.
 func (q *queue) back(batch []item) {
 	for n := len(batch) - 1; n >= 0; n-- {
-		l := q.line(batch[n].payer)
+		l := q.line(batch[n].account)
 		l.items = append([]item{batch[n]}, l.items...)
 		q.count(l, batch[n], 1)
 	}

@@ -17,10 +17,10 @@ const (
 	// refusalWindow is how long calls that are refused alike are one event.
 	refusalWindow = time.Minute
 	// refusalsAlike is how many of a kind are recorded in full in a window, and
-	// refusalsFull how many of a payer.
+	// refusalsFull how many of an account.
 	refusalsAlike = 8
 	refusalsFull  = 256
-	// refusalsKept bounds the kinds of all payers that are counted apart.
+	// refusalsKept bounds the kinds of all accounts that are counted apart.
 	refusalsKept = 4096
 )
 
@@ -32,20 +32,20 @@ type refusals struct {
 
 	mu    sync.Mutex
 	kinds map[refusalKind]*refusalCount
-	full  map[string]int // events of a payer
+	full  map[string]int // events of an account
 	since time.Time
 }
 
 // refusalKind is a kind: whose calls, and why they were refused. Without a door
-// it is every other kind of that payer, and without a payer that of all others.
+// it is every other kind of that account, and without an account that of all others.
 type refusalKind struct {
-	payer, outcome, door, method string
-	name                         uint64
+	account, outcome, door, method string
+	name                           uint64
 }
 
 // refusalCount counts the calls of a kind that have no event of their own.
 type refusalCount struct {
-	payer       string
+	account     string
 	event       *auditv1.AuditEvent // of them
 	full, n     uint32
 	first, last time.Time
@@ -54,11 +54,11 @@ type refusalCount struct {
 // alike reports whether a call that failed is one of many that were refused
 // alike, and so has no event of its own: before anything of it was recorded, so
 // that nothing waits for it.
-func (t *Trail) alike(payer string, r gateway.Record) bool {
+func (t *Trail) alike(account string, r gateway.Record) bool {
 	if r.Executed() != fault.No || r.Begun || r.Approval != nil || r.Err.Reason == fault.ApprovalRequired {
 		return false
 	}
-	return !t.refusals.count(payer, r, func() *auditv1.AuditEvent {
+	return !t.refusals.count(account, r, func() *auditv1.AuditEvent {
 		e := t.brief(r.View)
 		e.Outcome, e.Executed = r.Outcome, string(r.Executed())
 		return e
@@ -66,47 +66,47 @@ func (t *Trail) alike(payer string, r gateway.Record) bool {
 }
 
 // count notes a refused call, and reports whether it has an event of its own.
-func (r *refusals) count(payer string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
-	kind := refusalKind{payer, record.Outcome, record.Door, record.Method[:min(len(record.Method), maxWord)], maphash.String(r.seed, record.Name)}
+func (r *refusals) count(account string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
+	kind := refusalKind{account, record.Outcome, record.Door, record.Method[:min(len(record.Method), maxWord)], maphash.String(r.seed, record.Name)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {
 		r.kinds, r.full, r.since = map[refusalKind]*refusalCount{}, map[string]int{}, time.Now()
 	}
 	k := r.kinds[kind]
-	room := r.full[payer] < refusalsFull && len(r.kinds) < refusalsKept
+	room := r.full[account] < refusalsFull && len(r.kinds) < refusalsKept
 	switch {
 	case k != nil && k.full < refusalsAlike && room:
 	case k != nil:
 		k.more()
 		return false
 	case room:
-		k = r.add(kind, payer, describe())
+		k = r.add(kind, account, describe())
 	default:
 		// Names without end are one kind, and so are callers.
 		kind.door, kind.method, kind.name = "", "", 0
 		if r.kinds[kind] == nil && len(r.kinds) >= refusalsKept {
-			kind.payer, payer = "", ""
+			kind.account, account = "", ""
 		}
 		if k = r.kinds[kind]; k == nil {
 			e := describe()
 			e.Call, e.Door, e.Method, e.Name, e.Service = bus.NewCallID(), "", "", "", ""
-			if kind.payer == "" {
+			if kind.account == "" {
 				e.Tenant, e.Principal, e.Program = "", "", false
 			}
-			k = r.add(kind, payer, e)
+			k = r.add(kind, account, e)
 		}
 		k.more()
 		return false
 	}
 	k.full++
-	r.full[payer]++
+	r.full[account]++
 	return true
 }
 
-func (r *refusals) add(kind refusalKind, payer string, e *auditv1.AuditEvent) *refusalCount {
+func (r *refusals) add(kind refusalKind, account string, e *auditv1.AuditEvent) *refusalCount {
 	e.Id = e.Call + "-3"
-	k := &refusalCount{payer: payer, event: e}
+	k := &refusalCount{account: account, event: e}
 	r.kinds[kind] = k
 	return k
 }
@@ -136,7 +136,7 @@ func (r *refusals) due(window time.Duration, end bool) (items []item) {
 		k.event.Repeated = k.n
 		k.event.TimeUnixNano, k.event.DurationNano = uint64(k.first.UnixNano()), uint64(k.last.Sub(k.first))
 		if data, err := proto.Marshal(k.event); err == nil {
-			items = append(items, item{k.payer, data})
+			items = append(items, item{k.account, data})
 		}
 	}
 	return items

@@ -191,7 +191,7 @@ const largeEvent = maxArguments + maxName + 2<<10
 
 // room returns an error if the file cannot keep another event of such a use, or may have no room
 // for it.
-func (s *spool) room(use auditlog.Use) error {
+func (s *spool) admits(use auditlog.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.unfit(); err != nil {

@@ -85,10 +85,10 @@ func (b *Budget) Expected() int64 {
 }
 
 // Account is what one request holds. A nil account holds anything.
-type Account struct {
+type Meter struct {
 	budget *Budget
-	above  *Account // of the request that this one is a part of
-	max    int64    // of what it takes in all, 0 for none
+	above  *Meter // of the request that this one is a part of
+	max    int64  // of what it takes in all, 0 for none
 
 	// All of it is guarded by the budget's lock.
 	party    string
@@ -105,7 +105,7 @@ type key struct{}
 // what is taken in all, in bytes; 0 for no bound. Release returns all that the
 // account holds; releasing again does nothing.
 func (b *Budget) Open(ctx context.Context, max int64) (_ context.Context, release func()) {
-	a := &Account{budget: b, max: max}
+	a := &Meter{budget: b, max: max}
 	return context.WithValue(ctx, key{}, a), a.end
 }
 
@@ -113,23 +113,23 @@ func (b *Budget) Open(ctx context.Context, max int64) (_ context.Context, releas
 // so that what the part holds can be released before the rest. What it takes
 // counts for the whole request. Without an account in ctx nothing is counted.
 func Part(ctx context.Context) (_ context.Context, release func()) {
-	above := Of(ctx)
+	above := From(ctx)
 	if above == nil {
 		return ctx, func() {}
 	}
-	a := &Account{budget: above.budget, above: above}
+	a := &Meter{budget: above.budget, above: above}
 	return context.WithValue(ctx, key{}, a), a.end
 }
 
 // Of returns the account of a context, nil if it has none.
-func Of(ctx context.Context) *Account {
-	a, _ := ctx.Value(key{}).(*Account)
+func From(ctx context.Context) *Meter {
+	a, _ := ctx.Value(key{}).(*Meter)
 	return a
 }
 
 // Full reports whether a result did not fit into what the request may take in
 // all. What has not begun need not begin then.
-func (a *Account) Full() bool {
+func (a *Meter) Full() bool {
 	if a == nil {
 		return false
 	}
@@ -138,15 +138,15 @@ func (a *Account) Full() bool {
 	return a.root().full
 }
 
-func (a *Account) root() *Account {
+func (a *Meter) root() *Meter {
 	for a.above != nil {
 		a = a.above
 	}
 	return a
 }
 
-// For says which party the account counts for from now on; see gateway.Payer.
-func (a *Account) For(party string) {
+// For says which party the account counts for from now on; see gateway.Account.
+func (a *Meter) For(party string) {
 	if a == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (a *Account) For(party string) {
 	a.moveTo(party)
 }
 
-func (a *Account) moveTo(party string) {
+func (a *Meter) moveTo(party string) {
 	a.budget.count(a.party, -a.held)
 	a.party = party
 	a.budget.count(a.party, a.held)
@@ -171,7 +171,7 @@ func (b *Budget) count(party string, n int64) {
 // Take makes room for n bytes of a result that has arrived. The error is a
 // *fault.Error that says that the call ran: with reason ResultTooLarge when the
 // request has taken too much, Overloaded when there is no room at the edge.
-func (a *Account) Take(n int) error {
+func (a *Meter) Take(n int) error {
 	if a == nil {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (a *Account) Take(n int) error {
 	return a.take(int64(n))
 }
 
-func (a *Account) take(size int64) error {
+func (a *Meter) take(size int64) error {
 	b, root := a.budget, a.root()
 	switch {
 	case a.ended:
@@ -201,7 +201,7 @@ func (a *Account) take(size int64) error {
 	return nil
 }
 
-func (a *Account) end() {
+func (a *Meter) end() {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +228,7 @@ func tooLarge(max int64) *fault.Error {
 }
 
 // NotBegun refuses a call of a request that is full: nothing ran.
-func (a *Account) NotBegun() error { return tooLarge(a.root().max).Ran(fault.No) }
+func (a *Meter) NotBegun() error { return tooLarge(a.root().max).Ran(fault.No) }
 
 // Carry makes room for what a call of a party has brought, n bytes, until release,
 // which is called once. All calls have as much room as all results have, and a

@@ -10,9 +10,9 @@ import (
 
 const mib = 1 << 20
 
-func open(b *budget.Budget, party string, most int64) (*budget.Account, func()) {
+func open(b *budget.Budget, party string, most int64) (*budget.Meter, func()) {
 	ctx, release := b.Open(context.Background(), most)
-	a := budget.Of(ctx)
+	a := budget.From(ctx)
 	a.For(party)
 	return a, release
 }
@@ -32,19 +32,19 @@ func TestBudget(t *testing.T) {
 		defer release()
 		for range 10 {
 			part, written := budget.Part(ctx)
-			if err := budget.Of(part).Take(mib); err != nil {
+			if err := budget.From(part).Take(mib); err != nil {
 				t.Fatal(err)
 			}
 			written()
 		}
-		whole := budget.Of(ctx)
+		whole := budget.From(ctx)
 		if whole.Full() || b.Held() != 0 {
 			t.Errorf("full: %t, held: %d", whole.Full(), b.Held())
 		}
 		part, written := budget.Part(ctx)
 		defer written()
-		refused(t, budget.Of(part).Take(1), fault.ResultTooLarge, fault.Yes)
-		if !whole.Full() || !budget.Of(part).Full() {
+		refused(t, budget.From(part).Take(1), fault.ResultTooLarge, fault.Yes)
+		if !whole.Full() || !budget.From(part).Full() {
 			t.Error("it is not full")
 		}
 		refused(t, whole.NotBegun(), fault.ResultTooLarge, fault.No)
@@ -102,7 +102,7 @@ func TestBudget(t *testing.T) {
 			for range 128 {
 				part, written := budget.Part(ctx)
 				defer written()
-				a := budget.Of(part)
+				a := budget.From(part)
 				a.For("slow")
 				if last = a.Take(256 << 10); last != nil {
 					break
@@ -157,7 +157,7 @@ func TestBudget(t *testing.T) {
 		t.Parallel()
 		ctx, release := budget.Part(context.Background())
 		release()
-		if a := budget.Of(ctx); a.Take(1<<40) != nil || a.Full() {
+		if a := budget.From(ctx); a.Take(1<<40) != nil || a.Full() {
 			t.Error("refused")
 		}
 	})

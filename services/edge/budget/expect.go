@@ -49,7 +49,7 @@ type expecting struct {
 
 // Result is the room of the result of one call. The zero value has no bound.
 type Result struct {
-	account *Account
+	account *Meter
 	who     expecting
 	size    int64 // what its source leads to expect
 	left    int64 // what is expected and has not arrived
@@ -62,7 +62,7 @@ type Result struct {
 // Await is For, and has r take the result of a call. It reports whether that will be
 // large, by the results that its source had lately: such a call begins only once Expect
 // has made room. Done has to be called when the call is over.
-func (a *Account) Await(r *Result, party string, depth uint32, of Source) (large bool) {
+func (a *Meter) Await(r *Result, party string, depth uint32, of Source) (large bool) {
 	*r = Result{account: a, who: expecting{party, depth}}
 	if a == nil {
 		return false

@@ -216,7 +216,7 @@ func TestExpect(t *testing.T) {
 			part, written := budget.Part(ctx)
 			t.Cleanup(written)
 			r := &budget.Result{}
-			budget.Of(part).Await(r, "one", 0, list)
+			budget.From(part).Await(r, "one", 0, list)
 			return r, r.Expect(context.Background())
 		}
 		first, err := call()
@@ -350,7 +350,7 @@ func TestExpect(t *testing.T) {
 	t.Run("without an account anything goes", func(t *testing.T) {
 		t.Parallel()
 		var r budget.Result
-		if budget.Of(context.Background()).Await(&r, "one", 0, list) || r.Expect(context.Background()) != nil {
+		if budget.From(context.Background()).Await(&r, "one", 0, list) || r.Expect(context.Background()) != nil {
 			t.Fatal("refused")
 		}
 		if err := r.Take(1 << 40); err != nil {

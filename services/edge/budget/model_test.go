@@ -46,7 +46,7 @@ func TestAccountsAddUp(t *testing.T) {
 						c := &call{r: &budget.Result{}, of: budget.Source{Service: "svc", Method: "tools/call", Name: fmt.Sprint(by.IntN(3))}}
 						var ctx context.Context
 						ctx, c.release = b.Open(context.Background(), int64(by.IntN(2))*b.MaxRequest())
-						budget.Of(ctx).Await(c.r, party, uint32(by.IntN(3)), c.of)
+						budget.From(ctx).Await(c.r, party, uint32(by.IntN(3)), c.of)
 						within, giveUp := context.WithTimeout(t.Context(), time.Duration(by.IntN(2))*time.Second)
 						err := c.r.Expect(within)
 						if giveUp(); err != nil && by.IntN(2) == 0 { // it ends, or its service runs it unasked

@@ -60,7 +60,7 @@ func (b *builder) add(svc registry.Service, r *releases) {
 	newest := svc.Catalogue
 	b.addInstructions(svc.Name, newest.GetInstructions())
 	at := func(n Name, definition string) Target {
-		_, since := b.owners.of(n)
+		_, since := b.owners.owner(n)
 		return Target{Service: svc.Name, Version: svc.Version, Definition: definition, Instances: r.alike(0, n), since: since}
 	}
 	for _, t := range newest.GetTools() {
@@ -204,7 +204,7 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 	if err == nil && len(n.Name) > MaxURI {
 		err = fmt.Errorf("it has more than %d bytes", MaxURI)
 	}
-	if owner, _ := b.owners.of(n); err == nil && b.taken[n] && owner == service {
+	if owner, _ := b.owners.owner(n); err == nil && b.taken[n] && owner == service {
 		err = fmt.Errorf("it appears twice")
 	}
 	if err != nil {
@@ -225,7 +225,7 @@ func (b *builder) mine(service string, n Name) bool {
 		b.conflict(Conflict{Name: n, Service: service, Owner: whose, Ungranted: true})
 		return false
 	}
-	owner, _ := b.owners.of(n)
+	owner, _ := b.owners.owner(n)
 	if owner == service {
 		b.taken[n] = true
 		return true

@@ -154,8 +154,8 @@ func TestLegacyTools(t *testing.T) {
 // tenant is an audience that sees everything of it.
 type tenant string
 
-func (t tenant) Tenant() string       { return string(t) }
-func (tenant) Sight() catalogue.Sight { return nil }
+func (t tenant) Tenant() string     { return string(t) }
+func (tenant) View() catalogue.View { return nil }
 
 // told waits until all who have subscribed are told of what there is now: they are told
 // after it is there, and before anybody else subscribes.

@@ -279,7 +279,7 @@ func (l *Live) update() {
 		}
 		pinned = l.definitions.pinned()
 	}
-	after, l.memory = build(services, l.owners.of(services), pinned, l.memory)
+	after, l.memory = build(services, l.owners.assign(services), pinned, l.memory)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now.Store(after)
@@ -306,18 +306,18 @@ func (l *Live) update() {
 		return
 	}
 	for s := range l.subscribers {
-		if theirs := c & seenChange(before, after, s.audience.Sight()); theirs != 0 {
+		if theirs := c & seenChange(before, after, s.audience.View()); theirs != 0 {
 			s.tell(theirs)
 		}
 	}
 }
 
 // seenChange says which lists differ for who sees that much of them.
-func seenChange(before, after *Snapshot, sight Sight) Change {
-	if sight == nil {
+func seenChange(before, after *Snapshot, view View) Change {
+	if view == nil {
 		return ToolsChanged | PromptsChanged | ResourcesChanged
 	}
-	return after.For(sight).since(before.For(sight).digest)
+	return after.For(view).since(before.For(view).digest)
 }
 
 // fresh returns what was not there before.
@@ -383,7 +383,7 @@ func (l *Live) updated(u bus.Updated) {
 		if !concerns(u, tenant) {
 			continue
 		}
-		seen := now.For(s.audience.Sight())
+		seen := now.For(s.audience.View())
 		if c := seen.relisted(u, tenant); c != 0 {
 			s.tell(c)
 		}

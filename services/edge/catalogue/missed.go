@@ -31,7 +31,7 @@ func (l *Live) hearMissed() {
 			}
 		case !all:
 			l.log.Warn("the bus was away for so long that not all updates of resources are kept; subscribers are told that the lists have changed")
-			l.SightsChanged()
+			l.ViewsChanged()
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (l *Live) hearMissed() {
 // the resources given were updated since then. Resources may be named although
 // they were not: when it cannot be told any more, all of them.
 func (l *Live) Missed(ctx context.Context, a Audience, digest string, then time.Time, resources []string) (Change, []string) {
-	now, tenant := l.Now().For(a.Sight()), a.Tenant()
+	now, tenant := l.Now().For(a.View()), a.Tenant()
 	if len(resources) == 0 && !now.Lists(Resources, tenant) && !now.Lists(Prompts, tenant) {
 		return now.since(digest), nil
 	}

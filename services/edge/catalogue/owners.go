@@ -69,7 +69,7 @@ type ownership struct {
 	away map[Name]string
 }
 
-func (o *owners) of(services []registry.Service) ownership {
+func (o *owners) assign(services []registry.Service) ownership {
 	grants := o.grants()
 	all := ownership{maps.Clone(o.known), offered(services, grants), grants, map[string][]string{}, map[Name]string{}}
 	here := map[string]bool{}
@@ -98,7 +98,7 @@ func (o *owners) of(services []registry.Service) ownership {
 // that the bucket does not know yet, or knows as that of a service which is not
 // granted it, belongs, since just now, to the one service
 // that offers it; if several do, to nobody.
-func (o ownership) of(n Name) (service string, since int64) {
+func (o ownership) owner(n Name) (service string, since int64) {
 	if c, ok := o.claim(n); ok {
 		if c.Since.IsZero() {
 			return c.Service, 0

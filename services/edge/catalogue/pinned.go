@@ -65,7 +65,7 @@ func (b *builder) definition(service string, t *busv1.Tool) definition.Definitio
 		d, ok = b.knownDefinitions[t]
 	}
 	if !ok {
-		d, _ = definition.Of(service, t)
+		d, _ = definition.Current(service, t)
 	}
 	b.usedDefinitions[t] = d
 	return d

@@ -23,7 +23,7 @@ func (s *Snapshot) ToolsOf(own string) (all []search.Tool) {
 		if !s.set.Tools.Has(own) {
 			return nil
 		}
-		shown = s.set.Tools.Shown(own)
+		shown = s.set.Tools.Aliases(own)
 	}
 	for _, name := range shown {
 		if entry, ok := s.Entry(Tools, name); ok {

@@ -34,7 +34,7 @@ func (s *Snapshot) Directory(uri string, cursor []byte) (members []byte, ok bool
 		return nil, false, nil
 	}
 	children := &l.children
-	if s.sight != nil {
+	if s.view != nil {
 		shown := children.only(func(it item) bool { return s.shows(Resources, it.name, l.service) })
 		if len(shown.items) == 0 {
 			return nil, false, nil

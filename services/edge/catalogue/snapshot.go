@@ -104,7 +104,7 @@ type Snapshot struct {
 
 	// sight is nil where everything is seen; views are what others see. set is the
 	// toolset through which they do; nil for none.
-	sight Sight
+	view  View
 	views *views
 	set   *toolset.Set
 }
@@ -114,7 +114,7 @@ type Snapshot struct {
 func (s *Snapshot) Problems() []string { return s.problems }
 
 // Private reports whether others see other lists.
-func (s *Snapshot) Private() bool { return s.sight != nil }
+func (s *Snapshot) Private() bool { return s.view != nil }
 
 // Mended are the schemas that say true or false where clients want an object, and
 // were given one that means the same: the tool, its service and the place.
@@ -128,7 +128,7 @@ func (s *Snapshot) Mended() []string { return s.mended }
 func (s *Snapshot) ToolName(said string) string {
 	if s.set != nil {
 		m, _ := s.set.Tool(said, s.HasTool)
-		return m.Of
+		return m.Tool
 	}
 	if strings.Contains(said, "/") && !s.HasTool(said) {
 		return strings.ReplaceAll(said, "/", "_")
@@ -165,7 +165,7 @@ func (s *Snapshot) PromptName(shown string) (string, bool) {
 		return shown, true
 	}
 	m, ok := s.set.Prompts.Find(shown)
-	return m.Of, ok
+	return m.Tool, ok
 }
 
 // prompt is Prompt by the prompt's own name.

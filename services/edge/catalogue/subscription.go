@@ -14,8 +14,8 @@ func concerns(u bus.Updated, tenant string) bool { return u.Tenant == "" || u.Te
 // block.
 type Audience interface {
 	Tenant() string
-	// Sight is what they may know of; nil for everything.
-	Sight() Sight
+	// View is what they may know of; nil for everything.
+	View() View
 }
 
 // Subscription hears of changes. Those that come faster than they are taken
@@ -90,8 +90,8 @@ func (s *Subscription) wake() {
 // GrantsChanged has the catalogue made again, by what services may do now.
 func (l *Live) GrantsChanged() { wake(l.services) }
 
-// SightsChanged tells all subscribers that what they may see has changed.
-func (l *Live) SightsChanged() {
+// ViewsChanged tells all subscribers that what they may see has changed.
+func (l *Live) ViewsChanged() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.subscribers {

@@ -4,25 +4,25 @@ import "github.com/busbar-mcp/busbar/services/edge/toolset"
 
 // through is what somebody sees through a toolset.
 type through struct {
-	set   *toolset.Set
-	sight Sight // nil for everything
-	key   string
+	set  *toolset.Set
+	view View // nil for everything
+	key  string
 }
 
 // Through is a sight of what a toolset has, as far as somebody may know of it; nil is of
 // everything.
-func Through(set *toolset.Set, sight Sight) Sight {
-	t := &through{set: set, sight: sight, key: "toolset " + set.Key()}
-	if sight != nil {
-		t.key += " " + sight.Key()
+func Through(set *toolset.Set, view View) View {
+	t := &through{set: set, view: view, key: "toolset " + set.Key()}
+	if view != nil {
+		t.key += " " + view.Key()
 	}
 	return t
 }
 
-// Key implements Sight.
+// Key implements View.
 func (t *through) Key() string { return t.key }
 
-// Sees implements Sight, for the names that services give.
+// Sees implements View, for the names that services give.
 func (t *through) Sees(kind Kind, name, service string) bool {
 	has := t.set.HasResource
 	switch kind {
@@ -31,11 +31,11 @@ func (t *through) Sees(kind Kind, name, service string) bool {
 	case Prompts:
 		has = t.set.Prompts.Has
 	}
-	return has(name) && (t.sight == nil || t.sight.Sees(kind, name, service))
+	return has(name) && (t.view == nil || t.view.Sees(kind, name, service))
 }
 
 // Nothing is the sight of who may know of nothing.
-var Nothing Sight = nothing{}
+var Nothing View = nothing{}
 
 type nothing struct{}
 
@@ -59,7 +59,7 @@ func (s *Snapshot) dressed(kind Kind, it item) []item {
 		return []item{it}
 	}
 	var all []item
-	for _, shown := range names.Shown(it.name) {
+	for _, shown := range names.Aliases(it.name) {
 		m, _ := names.Find(shown)
 		if json, err := dress(&m, shown, it.json); err == nil {
 			all = append(all, item{shown, json})

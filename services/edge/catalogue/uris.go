@@ -134,7 +134,7 @@ func (b *builder) template(uri string, target Target) (t template, err error) {
 func (b *builder) addAway() {
 	have := map[string]int{}
 	for n, service := range b.owners.away {
-		_, since := b.owners.of(n)
+		_, since := b.owners.owner(n)
 		target := Target{Service: service, since: since, away: true}
 		if n.Kind == ResourceName {
 			b.resources[n.Name] = target

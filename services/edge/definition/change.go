@@ -78,7 +78,7 @@ type place struct {
 }
 
 // is records a difference with its class.
-func (c *comparison) is(p place, class Class) {
+func (c *comparison) note(p place, class Class) {
 	c.all = append(c.all, Difference{p.at, class, p.before, p.after})
 }
 
@@ -87,7 +87,7 @@ func (c *comparison) is(p place, class Class) {
 func (c *comparison) members(at jsontext.Pointer, before, after jsontext.Value, f func(place)) {
 	var old, now map[string]jsontext.Value
 	if json.Unmarshal(before, &old) != nil || json.Unmarshal(after, &now) != nil {
-		c.is(place{at, "", before, after}, Breaking)
+		c.note(place{at, "", before, after}, Breaking)
 		return
 	}
 	all := maps.Clone(now)
@@ -111,15 +111,15 @@ func (c *comparison) top(p place) {
 		c.schema(p, true, 0)
 	case "service", "readOnly":
 		// A read-only call is not recorded before it runs, and may run twice.
-		c.is(p, Power)
+		c.note(p, Power)
 	case "requiresApproval":
-		c.is(p, either(truth(p.before), Power, Breaking))
+		c.note(p, either(truth(p.before), Power, Breaking))
 	case "cacheShared", "callsTools", "keepsKeys":
-		c.is(p, either(truth(p.after), Power, Additive))
+		c.note(p, either(truth(p.after), Power, Additive))
 	case "timeoutMs":
-		c.is(p, either(longer(p.before, p.after), Power, Breaking))
+		c.note(p, either(longer(p.before, p.after), Power, Breaking))
 	default:
-		c.is(p, Breaking)
+		c.note(p, Breaking)
 	}
 }
 
@@ -127,19 +127,19 @@ func (c *comparison) top(p place) {
 func (c *comparison) entry(p place) {
 	switch p.name {
 	case "title", "description", "icons":
-		c.is(p, Words)
+		c.note(p, Words)
 	case "inputSchema":
 		c.schema(p, true, 0)
 	case "outputSchema":
 		if p.before == nil {
-			c.is(p, Additive)
+			c.note(p, Additive)
 			return
 		}
 		c.schema(p, false, 0)
 	case "annotations":
 		c.members(p.at, object(p.before), object(p.after), c.annotation)
 	default:
-		c.is(p, Breaking)
+		c.note(p, Breaking)
 	}
 }
 
@@ -148,11 +148,11 @@ func (c *comparison) entry(p place) {
 func (c *comparison) annotation(p place) {
 	switch p.name {
 	case "title":
-		c.is(p, Words)
+		c.note(p, Words)
 	case "idempotentHint":
-		c.is(p, Breaking)
+		c.note(p, Breaking)
 	default:
-		c.is(p, Power)
+		c.note(p, Power)
 	}
 }
 

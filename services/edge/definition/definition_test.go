@@ -22,7 +22,7 @@ func tool() *busv1.Tool {
 
 func of(t testing.TB, service string, one *busv1.Tool) definition.Definition {
 	t.Helper()
-	d, err := definition.Of(service, one)
+	d, err := definition.Current(service, one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestH8Bounds(t *testing.T) {
 	if c := definition.ClassOf(definition.Compare(of(t, "s", tool()), d)); c != definition.Power {
 		t.Errorf("it is %s", c)
 	}
-	if _, err := definition.Of("s", &busv1.Tool{Name: "t", Json: []byte("{")}); err == nil {
+	if _, err := definition.Current("s", &busv1.Tool{Name: "t", Json: []byte("{")}); err == nil {
 		t.Error("no JSON has a definition")
 	}
 	deep := tool()
@@ -134,8 +134,8 @@ func FuzzCompare(f *testing.F) {
 	f.Add(entry, `{"annotations":[]}`)
 	f.Add(`{"inputSchema":{"required":1,"enum":{},"properties":[]}}`, `{"inputSchema":{"required":["a"],"enum":[1],"properties":{}}}`)
 	f.Fuzz(func(t *testing.T, before, after string) {
-		a, err := definition.Of("s", &busv1.Tool{Name: "t", Json: []byte(before), InputSchema: []byte("{}")})
-		b, wrong := definition.Of("s", &busv1.Tool{Name: "t", Json: []byte(after), InputSchema: []byte("{}")})
+		a, err := definition.Current("s", &busv1.Tool{Name: "t", Json: []byte(before), InputSchema: []byte("{}")})
+		b, wrong := definition.Current("s", &busv1.Tool{Name: "t", Json: []byte(after), InputSchema: []byte("{}")})
 		if err != nil || wrong != nil {
 			return
 		}

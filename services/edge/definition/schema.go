@@ -16,7 +16,7 @@ const maxDepth = 32
 // count as Breaking.
 func (c *comparison) schema(p place, input bool, depth int) {
 	if p.before.Kind() != '{' || p.after.Kind() != '{' || depth > maxDepth {
-		c.is(p, Breaking)
+		c.note(p, Breaking)
 		return
 	}
 	each := func(p place) { c.schema(p, input, depth+1) }
@@ -24,9 +24,9 @@ func (c *comparison) schema(p place, input bool, depth int) {
 	added := func(p place) {
 		switch {
 		case p.before == nil:
-			c.is(p, Additive)
+			c.note(p, Additive)
 		case p.after == nil:
-			c.is(p, Breaking)
+			c.note(p, Breaking)
 		default:
 			each(p)
 		}
@@ -34,18 +34,18 @@ func (c *comparison) schema(p place, input bool, depth int) {
 	c.members(p.at, p.before, p.after, func(p place) {
 		switch p.name {
 		case "title", "description", "$comment", "examples":
-			c.is(p, Words)
+			c.note(p, Words)
 		case "properties", "$defs", "definitions":
 			c.members(p.at, object(p.before), object(p.after), added)
 		case "required":
-			c.is(p, turn(input, more(p.before, p.after), more(p.after, p.before)))
+			c.note(p, turn(input, more(p.before, p.after), more(p.after, p.before)))
 		case "enum":
 			// No schema accepts any value.
-			c.is(p, turn(input, p.before == nil || p.after != nil && more(p.after, p.before), p.after == nil || p.before != nil && more(p.before, p.after)))
+			c.note(p, turn(input, p.before == nil || p.after != nil && more(p.after, p.before), p.after == nil || p.before != nil && more(p.before, p.after)))
 		case "items", "additionalProperties":
 			each(p)
 		default:
-			c.is(p, Breaking)
+			c.note(p, Breaking)
 		}
 	})
 }

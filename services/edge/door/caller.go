@@ -19,24 +19,24 @@ func caller(r *http.Request, name string, c gateway.Credentials) api.Caller {
 }
 
 // Stay is who is at the other end of a connection that stays open.
-type Stay struct {
-	*gateway.Stay
+type Lease struct {
+	*gateway.Lease
 	first api.Caller
 }
 
 // NewStay is Caller for a request that opens such a connection. Close it with the
 // connection.
-func NewStay(s *api.Server, r *http.Request, name string) (Stay, error) {
+func NewLease(s *api.Server, r *http.Request, name string) (Lease, error) {
 	c, err := Caller(s, r, name)
 	if err != nil {
-		return Stay{}, err
+		return Lease{}, err
 	}
-	stay, err := s.Stay(r.Context(), c)
-	return Stay{stay, c}, err
+	lease, err := s.Lease(r.Context(), c)
+	return Lease{lease, c}, err
 }
 
 // Caller is who makes a call over the connection now.
-func (s Stay) Caller() api.Caller {
+func (s Lease) Caller() api.Caller {
 	c := s.first
 	c.Credentials = s.Credentials()
 	return c

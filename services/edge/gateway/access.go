@@ -14,9 +14,9 @@ type Access interface {
 	// answers as if there were no such thing, and a *fault.Error with reason
 	// Forbidden says that it is not theirs.
 	Authorize(ctx context.Context, v View) error
-	// Sight is what lists, searches and notifications show to a principal; nil for
+	// View is what lists, searches and notifications show to a principal; nil for
 	// everything.
-	Sight(p Principal) catalogue.Sight
+	View(p Principal) catalogue.View
 	// Approval decides whether somebody has to agree to a principal's call of a tool,
 	// and who; says is what the tool itself says.
 	Approval(p Principal, tool string, says bool) Demand
@@ -56,8 +56,8 @@ type Open struct{}
 // Authorize implements Access.
 func (Open) Authorize(context.Context, View) error { return nil }
 
-// Sight implements Access.
-func (Open) Sight(Principal) catalogue.Sight { return nil }
+// View implements Access.
+func (Open) View(Principal) catalogue.View { return nil }
 
 // Approval implements Access.
 func (Open) Approval(_ Principal, _ string, says bool) Demand { return Demand{Needed: says} }

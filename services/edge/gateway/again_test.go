@@ -33,7 +33,7 @@ func TestCredentialsLookedAtAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := g.Stay(t.Context(), "test", c)
+	s, err := g.Lease(t.Context(), "test", c)
 	if err != nil {
 		t.Fatal(err)
 	}

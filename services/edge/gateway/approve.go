@@ -34,7 +34,7 @@ type Approvals interface {
 	Take(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Return undoes Take for a call that did not run.
 	Return(ctx context.Context, held *store.HeldCall) error
-	// Use reports whether a name is used for the first time. The payer's share of the
+	// Use reports whether a name is used for the first time. The account's share of the
 	// room bounds how many are; its error has reason RateLimited then.
 	Use(ctx context.Context, payer, name string) (bool, error)
 	// Unuse undoes Use for an agreement to a call that did not run.
@@ -280,7 +280,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 			return "", err
 		}
 	}
-	first, err := a.Use(ctx, r.Payer, id)
+	first, err := a.Use(ctx, r.Account, id)
 	if err != nil {
 		return "", err
 	}

@@ -73,7 +73,7 @@ func (g *Gateway) batch(ctx context.Context, parallel int, calls Calls, report f
 		parallel = DefaultParallel
 	}
 	p := pool.New().WithMaxGoroutines(min(parallel, MaxParallel))
-	account := budget.Of(ctx)
+	account := budget.From(ctx)
 	var mu sync.Mutex
 	tell := func(o ended) {
 		mu.Lock()

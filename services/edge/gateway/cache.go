@@ -75,8 +75,8 @@ func cached(cfg *Config) link {
 			}
 			if k, ok := cache.results.GetIfPresent(key); ok {
 				cache.hits.Add(1)
-				room := budget.Of(ctx)
-				room.For(r.Payer)
+				room := budget.From(ctx)
+				room.For(r.Account)
 				if err := room.Take(len(k.result.Json)); err != nil {
 					return nil, err
 				}

@@ -107,10 +107,10 @@ type View struct {
 	*Call
 	// ID names this run of the chain.
 	ID string
-	// Principal is who calls, and Payer whose use of shared room the call counts
-	// for; see Payer. Empty before the link authenticate.
+	// Principal is who calls, and Account whose use of shared room the call counts
+	// for; see Account. Empty before the link authenticate.
 	Principal Principal
-	Payer     string
+	Account   string
 	// Parent is the ID of the call of a tool that made this one; empty for a
 	// client's own.
 	Parent string

@@ -127,8 +127,8 @@ type Gateway struct {
 	// chain is the way of calls, entrance that of requests that reach no service.
 	chain, entrance handler
 
-	mu    sync.Mutex
-	stays map[*Stay]struct{}
+	mu     sync.Mutex
+	leases map[*Lease]struct{}
 	// forget ends OnEnded; nil without.
 	forget func()
 }
@@ -155,7 +155,7 @@ func New(cfg Config) *Gateway {
 	}
 	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
 	cfg.endings, cfg.finder = &atomic.Int64{}, &finder{}
-	g := &Gateway{cfg: cfg, stays: map[*Stay]struct{}{}}
+	g := &Gateway{cfg: cfg, leases: map[*Lease]struct{}{}}
 	g.entrance = authenticate(&g.cfg)(limit(&g.cfg)(entered))
 	for i := len(order) - 1; i >= 0; i-- {
 		if l := order[i].link(&g.cfg); l != nil {

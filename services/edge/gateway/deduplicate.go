@@ -170,7 +170,7 @@ func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(conte
 		}
 		return err
 	}
-	if err := k.outcomes.Admit(c.Payer, c.at, record); err != nil {
+	if err := k.outcomes.Admit(c.Account, c.at, record); err != nil {
 		return nil, honest(err)
 	}
 	begun := false
@@ -193,19 +193,19 @@ func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(conte
 		return err
 	})
 	if !begun {
-		k.outcomes.Release(c.Payer, record)
+		k.outcomes.Release(c.Account, record)
 		return answer, honest(err)
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
 	switch end := note(record, answer, err); {
 	case end == free && !doubt:
-		k.outcomes.Drop(after, c.Payer, c.at, record, revision)
+		k.outcomes.Drop(after, c.Account, c.at, record, revision)
 	case end == free: // and what the earlier one did is no better known
 		record.Reason = fault.PeerLost
-		k.outcomes.End(after, c.Payer, c.at, record, revision)
+		k.outcomes.End(after, c.Account, c.at, record, revision)
 	case end == done:
-		k.outcomes.End(after, c.Payer, c.at, record, revision)
+		k.outcomes.End(after, c.Account, c.at, record, revision)
 	}
 	return answer, honest(err)
 }

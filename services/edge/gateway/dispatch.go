@@ -37,7 +37,7 @@ const shareBytes = 8
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost. Requests about tasks need no service.
 func dispatch(cfg *Config) link {
-	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
+	shares := quota.New("tasks", maxTasksOfAccount, maxTaskBytes)
 	return func(handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			if r.isOwn() {
@@ -79,7 +79,7 @@ func dispatch(cfg *Config) link {
 func (r *run) send(ctx context.Context, cfg *Config, req *busv1.Request) (frame *busv1.Frame, err error) {
 	of := budget.Source{Service: r.Target.Service, Method: r.Method, Name: r.Name}
 	permit := r.permit
-	if budget.Of(ctx).Await(&r.result, r.Payer, r.depth, of) {
+	if budget.From(ctx).Await(&r.result, r.Account, r.depth, of) {
 		req.AskFirst = true
 		permit = func(ctx context.Context, instance string) error {
 			if err := r.result.Expect(ctx); err != nil || r.permit == nil {
@@ -131,7 +131,7 @@ func (r *run) request(deadline time.Time) *busv1.Request {
 		Identity:    identity(r.Principal),
 		Traceparent: r.Traceparent, Tracestate: r.Tracestate, Meta: r.Meta,
 		AskFirst: r.Writes(),
-		Share:    &busv1.Share{Payer: digest("share", r.Payer)[:shareBytes], Depth: r.depth},
+		Share:    &busv1.Share{Payer: digest("share", r.Account)[:shareBytes], Depth: r.depth},
 	}
 }
 

@@ -33,18 +33,20 @@ const (
 )
 
 // Form is what a tool asks its caller to fill in.
-type Form struct {
+type Question struct {
 	Message string `json:"message"`
 	// Schema of what is filled in: a flat object.
 	Schema jsontext.Value `json:"requested_schema"`
 }
 
 // Forms are what a held call asks, by the keys that the answers have.
-func Forms(held *store.HeldCall) (map[string]Form, error) { return readForms(held.Requests) }
+func Questions(held *store.HeldCall) (map[string]Question, error) {
+	return readQuestions(held.Requests)
+}
 
 // readForms reads inputRequests of MCP. Doors that have them held take forms only, which
 // is what they say to services.
-func readForms(requests []byte) (map[string]Form, error) {
+func readQuestions(requests []byte) (map[string]Question, error) {
 	var all map[string]struct {
 		Method string `json:"method"`
 		Params struct {
@@ -56,15 +58,15 @@ func readForms(requests []byte) (map[string]Form, error) {
 	if err := json.Unmarshal(requests, &all); err != nil || len(all) == 0 {
 		return nil, fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
 	}
-	forms := make(map[string]Form, len(all))
+	forms := make(map[string]Question, len(all))
 	for key, q := range all {
 		if q.Method != mcp.MethodElicit || cmp.Or(q.Params.Mode, "form") != "form" || q.Params.Schema == nil {
 			return nil, fault.New(fault.MissingCapability, "the tool asks for %s, which this door cannot pass on; call it from a client over MCP that can", fault.Clip(q.Method))
 		}
 		if _, err := schema.Compile(q.Params.Schema); err != nil {
-			return nil, fault.New(fault.Internal, "the tool asks with a form that is no JSON Schema, and no answer can be checked by; tell who runs its service").Because(err).Ran(fault.No)
+			return nil, fault.New(fault.Internal, "the tool's form is not a valid JSON Schema; report this to the operator of the service").Because(err).Ran(fault.No)
 		}
-		forms[key] = Form{Message: q.Params.Message, Schema: q.Params.Schema}
+		forms[key] = Question{Message: q.Params.Message, Schema: q.Params.Schema}
 	}
 	return forms, nil
 }
@@ -72,7 +74,7 @@ func readForms(requests []byte) (map[string]Form, error) {
 // elicit keeps the call until its caller has answered what the tool asks. The error
 // says what that is, and under which id.
 func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequired) error {
-	forms, err := readForms(asked.InputRequests)
+	forms, err := readQuestions(asked.InputRequests)
 	switch {
 	case err != nil:
 		return err
@@ -81,7 +83,7 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 	case len(asked.InputRequests)+len(asked.RequestState)+len(r.Arguments) > maxAsked:
 		return fault.New(fault.TooLarge, "the arguments, what the tool asks and what it keeps until it is answered are more than the %d bytes that a door besides MCP's holds; call it from a client over MCP", maxAsked)
 	}
-	held := r.heldCall(store.Asked(r.Payer)) // of anonymous callers, those of one address
+	held := r.heldCall(store.Asked(r.Account)) // of anonymous callers, those of one address
 	held.Requests, held.State = asked.InputRequests, asked.RequestState
 	if err := cfg.Approvals.Hold(ctx, held); err != nil {
 		return err
@@ -101,7 +103,7 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 // heldCall is the call as it is kept for somebody.
 func (r *run) heldCall(decider string) *store.HeldCall {
 	held := &store.HeldCall{
-		ID: rand.Text(), Principal: r.Principal.ID(), For: decider, Payer: r.Payer,
+		ID: rand.Text(), Principal: r.Principal.ID(), For: decider, Account: r.Account,
 		Door: r.Door, Toolset: r.Credentials.Toolset, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Arguments: r.Arguments,
 		Capabilities: r.Client.GetCapabilities(), IdempotencyKey: r.IdempotencyKey, Expires: time.Now().Add(store.ApprovalLife).UTC(),
 	}
@@ -119,7 +121,7 @@ func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Cre
 	if _, err := look.authenticate(ctx); err != nil || g.cfg.Approvals == nil {
 		return nil, err
 	}
-	err = g.cfg.Approvals.Held(ctx, store.Asked(look.r.Payer), func(held *store.HeldCall) {
+	err = g.cfg.Approvals.Held(ctx, store.Asked(look.r.Account), func(held *store.HeldCall) {
 		if over(held) == nil {
 			held.Arguments, held.Requests, held.State = nil, nil, nil // each may be large
 			all = append(all, held)
@@ -136,15 +138,15 @@ func (g *Gateway) FindElicitation(ctx context.Context, door string, credentials 
 	if _, err := look.authenticate(ctx); err != nil {
 		return nil, err
 	}
-	return g.asked(ctx, look.r.Payer, id, Approvals.Look)
+	return g.asked(ctx, look.r.Account, id, Approvals.Look)
 }
 
-// asked finds what a payer is asked, by Approvals.Look or Take.
-func (g *Gateway) asked(ctx context.Context, payer, id string, by func(Approvals, context.Context, string, string) (*store.HeldCall, error)) (*store.HeldCall, error) {
+// asked finds what an account is asked, by Approvals.Look or Take.
+func (g *Gateway) asked(ctx context.Context, account, id string, by func(Approvals, context.Context, string, string) (*store.HeldCall, error)) (*store.HeldCall, error) {
 	if g.cfg.Approvals == nil {
 		return nil, unknownElicitation()
 	}
-	held, err := by(g.cfg.Approvals, ctx, store.Asked(payer), id)
+	held, err := by(g.cfg.Approvals, ctx, store.Asked(account), id)
 	if err == nil {
 		err = over(held)
 	}
@@ -167,14 +169,14 @@ func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentia
 	if _, err := look.authenticate(ctx); err != nil { // wrong answers count for limits, too
 		return nil, err
 	}
-	held, err := g.asked(ctx, look.r.Payer, id, Approvals.Look)
+	held, err := g.asked(ctx, look.r.Account, id, Approvals.Look)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkResponses(held.Requests, responses); err != nil {
 		return nil, err
 	}
-	if held, err = g.asked(ctx, look.r.Payer, id, Approvals.Take); err != nil {
+	if held, err = g.asked(ctx, look.r.Account, id, Approvals.Take); err != nil {
 		return nil, err
 	}
 	credentials.Toolset = held.Toolset // for the record: the call is what the set made of it

@@ -25,11 +25,11 @@ func later(who, tool string) *gateway.Call {
 	return c
 }
 
-func elicitation(t *testing.T, err error) (id string, forms map[string]gateway.Form) {
+func elicitation(t *testing.T, err error) (id string, forms map[string]gateway.Question) {
 	t.Helper()
 	var data struct {
-		Elicitation string                  `json:"elicitation"`
-		Requests    map[string]gateway.Form `json:"requests,omitzero"`
+		Elicitation string                      `json:"elicitation"`
+		Requests    map[string]gateway.Question `json:"requests,omitzero"`
 	}
 	f := fault.From(err)
 	if f == nil || f.Reason != fault.InputRequired || f.Executed != fault.No || json.Unmarshal(f.Data, &data, json.RejectUnknownMembers(false)) != nil || data.Elicitation == "" {
@@ -158,7 +158,7 @@ func TestElicitation(t *testing.T) {
 		}
 	})
 	t.Run("too late", func(t *testing.T) {
-		held := &store.HeldCall{ID: rand.Text(), For: store.Asked(gateway.Principal{Tenant: "acme", Name: "bob"}.ID()), Payer: "p", Requests: []byte(`{}`), Expires: time.Now().Add(-time.Hour)}
+		held := &store.HeldCall{ID: rand.Text(), For: store.Asked(gateway.Principal{Tenant: "acme", Name: "bob"}.ID()), Account: "p", Requests: []byte(`{}`), Expires: time.Now().Add(-time.Hour)}
 		if err := store.NewApprovals(bustest.Connect(t, url)).Hold(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}

@@ -92,7 +92,7 @@ func TestNoRoomIsSaidBeforeTheResultIsMade(t *testing.T) {
 	begin := func(ctx context.Context, call func(string, int) *gateway.Call, who string, n int, ended chan<- error) {
 		for i := range n {
 			go func() {
-				ctx, read := w.gateway.Hold(ctx)
+				ctx, read := w.gateway.Track(ctx)
 				defer read()
 				_, err := w.gateway.Do(ctx, call(who, i), nil)
 				ended <- err
@@ -101,7 +101,7 @@ func TestNoRoomIsSaidBeforeTheResultIsMade(t *testing.T) {
 	}
 	batch := func(ctx context.Context, call func(string, int) *gateway.Call, who string, n int, ended chan<- error) {
 		go func() {
-			ctx, release := w.gateway.HoldAny(ctx)
+			ctx, release := w.gateway.TrackAny(ctx)
 			defer release()
 			w.gateway.Batch(ctx, n, func(yield func(*gateway.Call, error) bool) {
 				for i := range n {
@@ -184,7 +184,7 @@ func TestLargeResultsOfOthersTakeNoRoomOfSmallOnes(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(w *world, cfg *gateway.Config) { cfg.Authenticator, cfg.Budget = w, budget.New(2<<20) })
 	call := func(who, arguments string) error {
-		ctx, read := w.gateway.Hold(t.Context())
+		ctx, read := w.gateway.Track(t.Context())
 		defer read()
 		c := toolCall("echo", arguments)
 		c.Credentials.Bearer = who

@@ -212,14 +212,14 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 		caller = callerOf(held)
 		c.Who = func() (Principal, error) { return caller, nil }
 		// Of an anonymous caller, the address is whose share the call takes.
-		address, _ := strings.CutPrefix(held.Payer, "@")
+		address, _ := strings.CutPrefix(held.Account, "@")
 		c.Credentials = Credentials{Address: address}
 	}
 	c.Credentials.Toolset = held.Toolset // for the record: the call is what the set made of it
 	r := newRun(c, onFrame)
 	r.found, r.approved, r.Approval = true, held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
 	if !yes {
-		r.Principal, r.Payer = caller, Payer(caller, c.Credentials)
+		r.Principal, r.Account = caller, Account(caller, c.Credentials)
 		return nil, record(ctx, g.cfg.Auditor, r, nil, NotApproved())
 	}
 	answer, err := g.do(ctx, r)

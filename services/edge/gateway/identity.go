@@ -97,10 +97,10 @@ func NameOf(id string) string {
 	return strings.TrimPrefix(rest, TenantOf(id))
 }
 
-// Payer names the party that a client's use of shared room is counted for: its
+// Account names the party that a client's use of shared room is counted for: its
 // principal, or while that is anonymous the address of its client. A call that a
-// service makes counts for the payer of the call that the service carries out.
-func Payer(p Principal, c Credentials) string {
+// service makes counts for the account of the call that the service carries out.
+func Account(p Principal, c Credentials) string {
 	if p.Name != Anonymous.Name || p.Tenant != Anonymous.Tenant {
 		return p.ID()
 	}
@@ -162,7 +162,7 @@ func (r *run) authenticate(ctx context.Context, cfg *Config) (err error) {
 		r.Principal, err = cfg.who(ctx, r.Credentials)
 	}
 	if err == nil {
-		r.Payer = Payer(r.Principal, r.Credentials)
+		r.Account = Account(r.Principal, r.Credentials)
 	}
 	return err
 }
@@ -216,7 +216,7 @@ func (r *run) delegate(ctx context.Context, s *store.Sealer, until time.Time) ([
 		return nil, nil
 	}
 	plain, err := proto.Marshal(&busv1.Delegation{
-		Identity: identity(r.Principal), Service: r.Target.Service, Depth: r.depth + 1, Call: r.ID, Payer: r.Payer,
+		Identity: identity(r.Principal), Service: r.Target.Service, Depth: r.depth + 1, Call: r.ID, Payer: r.Account,
 		ExpiresUnixNano: uint64(until.UnixNano()), Door: r.words(),
 	})
 	if err != nil {
@@ -242,10 +242,10 @@ func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 		return refused
 	}
 	if d.Depth > maxDepth {
-		return fault.New(fault.Forbidden, "tools that call tools are %d deep here, and at most %d are let", d.Depth, maxDepth)
+		return fault.New(fault.Forbidden, "tool calls are nested %d deep; at most %d are allowed", d.Depth, maxDepth)
 	}
 	r.Principal = principalOf(d.Identity)
-	r.Payer, r.Parent, r.depth, r.origin = d.Payer, d.Call, d.Depth, d.Door
+	r.Account, r.Parent, r.depth, r.origin = d.Payer, d.Call, d.Depth, d.Door
 	return nil
 }
 

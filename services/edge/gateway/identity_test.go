@@ -21,7 +21,7 @@ func TestPayer(t *testing.T) {
 		"a tenant's anonymous":    {gateway.Principal{Name: "anonymous", Tenant: "acme"}, "192.0.2.1", "4:acmeanonymous"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := gateway.Payer(c.who, gateway.Credentials{Address: c.address}); got != c.want {
+			if got := gateway.Account(c.who, gateway.Credentials{Address: c.address}); got != c.want {
 				t.Errorf("payer is %q, want %q", got, c.want)
 			}
 		})

@@ -16,7 +16,7 @@ type Limiter interface {
 }
 
 // limit bounds the calls in flight, and the bytes they have brought, for all and
-// for each payer.
+// for each account.
 func limit(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -25,7 +25,7 @@ func limit(cfg *Config) link {
 				return nil, err
 			}
 			defer release()
-			unload, err := cfg.Budget.Carry(r.Payer, len(r.Arguments)+len(r.InputResponses)+len(r.RequestState))
+			unload, err := cfg.Budget.Carry(r.Account, len(r.Arguments)+len(r.InputResponses)+len(r.RequestState))
 			if err != nil {
 				return nil, err
 			}
@@ -35,15 +35,15 @@ func limit(cfg *Config) link {
 	}
 }
 
-// Hold opens an account for the results of a request that a client makes. Doors
+// Track opens an account for the results of a request that a client makes. Doors
 // release it when the answer is written, or nobody waits for it.
-func (g *Gateway) Hold(ctx context.Context) (_ context.Context, release func()) {
+func (g *Gateway) Track(ctx context.Context) (_ context.Context, release func()) {
 	return g.cfg.Budget.Open(ctx, g.cfg.Budget.MaxRequest())
 }
 
-// HoldAny is Hold for requests that are answered bit by bit, however much that is
+// TrackAny is Track for requests that are answered bit by bit, however much that is
 // in all; each bit is a budget.Part.
-func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func()) {
+func (g *Gateway) TrackAny(ctx context.Context) (_ context.Context, release func()) {
 	return g.cfg.Budget.Open(ctx, 0)
 }
 
@@ -92,7 +92,7 @@ func (l *InFlight) Now() int64 {
 func (l *InFlight) Acquire(_ context.Context, v View) (func(), error) {
 	name := v.Principal.Tenant
 	if name == "" {
-		name = v.Payer
+		name = v.Account
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,9 +102,9 @@ func (l *InFlight) Acquire(_ context.Context, v View) (func(), error) {
 	}
 	free := l.limit - l.current
 	if p.n >= greed*free {
-		e := fault.New(fault.Overloaded, "the edge carries as many calls as it does; try again shortly")
+		e := fault.New(fault.Overloaded, "the edge is at its limit of concurrent calls; try again shortly")
 		if free > 0 {
-			e = fault.New(fault.Overloaded, "the edge carries %d calls of yours already, and few more in all; try again shortly", p.n)
+			e = fault.New(fault.Overloaded, "%d of your calls are in progress and the edge is almost at its limit of concurrent calls; try again shortly", p.n)
 		}
 		e.RetryAfter = time.Second
 		return nil, e

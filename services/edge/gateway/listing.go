@@ -32,7 +32,7 @@ func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call) (*List
 	if err != nil {
 		return nil, err
 	}
-	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.sight(p, &c.Credentials)), g, c, kind, p.Tenant}, nil
+	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.view(p, &c.Credentials)), g, c, kind, p.Tenant}, nil
 }
 
 // Asks reports whether services are asked for some of the list.

@@ -26,7 +26,7 @@ func owner(p Principal) []byte {
 
 // OpenMailbox makes room for what a client posts, at this edge or another, for a
 // stream that it keeps open.
-func (g *Gateway) OpenMailbox(s *Stay) *edges.Mailbox {
+func (g *Gateway) OpenMailbox(s *Lease) *edges.Mailbox {
 	return g.cfg.Caller.OpenMailbox(owner(s.Who()))
 }
 
@@ -50,7 +50,7 @@ func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body 
 
 // Posted returns the credentials of a post to a stream's mailbox: those of the
 // stream, with what who posted may do.
-func (g *Gateway) Posted(ctx context.Context, s *Stay, p edges.Posted) (Credentials, error) {
+func (g *Gateway) Posted(ctx context.Context, s *Lease, p edges.Posted) (Credentials, error) {
 	plain, err := g.cfg.Sealer.Open(ctx, posts, p.Identity)
 	if err != nil {
 		return Credentials{}, fault.New(fault.Forbidden, "the post says nothing of who made it").Because(err)

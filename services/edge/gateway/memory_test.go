@@ -21,7 +21,7 @@ func TestEdgeShedsBeforeItsMemoryIsFull(t *testing.T) {
 	var read []func()
 	for i := range room * 9 / 10 / part {
 		ctx, release := held.Open(context.Background(), 0)
-		a := budget.Of(ctx)
+		a := budget.From(ctx)
 		a.For([]string{"one", "two", "three"}[i%3])
 		if err := a.Take(part); err != nil {
 			t.Fatalf("at %d bytes: %v", held.Held(), err)
@@ -31,7 +31,7 @@ func TestEdgeShedsBeforeItsMemoryIsFull(t *testing.T) {
 	before := held.Held()
 	large := `{"text":"` + strings.Repeat("x", 400<<10) + `"}`
 	call := func(arguments string) error {
-		ctx, release := w.gateway.Hold(t.Context())
+		ctx, release := w.gateway.Track(t.Context())
 		defer release()
 		_, err := w.gateway.Do(ctx, toolCall("echo", arguments), nil)
 		return err

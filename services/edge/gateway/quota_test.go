@@ -83,7 +83,7 @@ func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 	approvals.Quota = quota.New("calls", 3, 4<<20)
 	var held []*store.HeldCall
 	hold := func() error {
-		h := &store.HeldCall{ID: rand.Text(), Principal: "ada", Payer: "ada", Arguments: []byte(`{}`), Expires: time.Now().Add(time.Minute)}
+		h := &store.HeldCall{ID: rand.Text(), Principal: "ada", Account: "ada", Arguments: []byte(`{}`), Expires: time.Now().Add(time.Minute)}
 		err := approvals.Hold(t.Context(), h)
 		if err == nil {
 			held = append(held, h)

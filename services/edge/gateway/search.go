@@ -108,7 +108,7 @@ func (f *finder) at(now *catalogue.Snapshot) *search.Index {
 // search answers one of the edge's tools, from what its caller may use alone.
 func (r *run) search(cfg *Config) (*Answer, error) {
 	now := cfg.Catalogue.Now()
-	sees := now.For(cfg.sight(r.Principal, &r.Credentials))
+	sees := now.For(cfg.view(r.Principal, &r.Credentials))
 	var in struct {
 		Query string   `json:"query"`
 		Limit float64  `json:"limit"` // 5.0 is an integer to the schema

@@ -74,9 +74,9 @@ func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
 // mayUse reports whether the rules still let somebody use the tool of a task. Conditions
 // are of the moment when it began.
 func mayUse(a Access, who Principal, rec *busv1.TaskRecord) bool {
-	sight, call := a.Sight(who), rec.GetRequest()
+	view, call := a.View(who), rec.GetRequest()
 	service, _, _ := strings.Cut(call.GetId(), ".")
-	return sight == nil || call.GetMethod() != mcp.MethodToolsCall || sight.Sees(catalogue.Tools, call.GetName(), service)
+	return view == nil || call.GetMethod() != mcp.MethodToolsCall || view.Sees(catalogue.Tools, call.GetName(), service)
 }
 
 // checkAnswers requires that answers to open questions fit them: a wrong one
@@ -107,12 +107,12 @@ func unknownTask() error {
 	return fault.New(fault.UnknownTask, "no such task, or it has expired")
 }
 
-// maxTasksOfPayer and maxTaskBytes bound the tasks that one payer begins through
+// maxTasksOfAccount and maxTaskBytes bound the tasks that one account begins through
 // one edge while they are kept, each counted with maxTaskResult for its
 // result, for taskLife.
 const (
 	//limit:party tasks in 2 h | `rate_limited`
-	maxTasksOfPayer = 1000
+	maxTasksOfAccount = 1000
 	//limit:party their bytes | `rate_limited`
 	maxTaskBytes  = 64 << 20
 	maxTaskResult = 32 << 10
@@ -131,12 +131,12 @@ func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, re
 	if most := r.Target.Tool; most != nil && most.TaskTimeout > 0 {
 		begun.TimeoutMs = min(cmp.Or(begun.TimeoutMs, uint64(task.Timeout.Milliseconds())), uint64(most.TaskTimeout.Milliseconds()))
 	}
-	if _, err := room.Keep(r.Payer, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
+	if _, err := room.Keep(r.Account, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
 		return nil, err
 	}
 	rec, err := store.CreateFor(ctx, r.Principal.Credential, r.Target.Service, req, begun)
 	if err != nil {
-		room.Release(r.Payer, r.ID)
+		room.Release(r.Account, r.ID)
 		return nil, err
 	}
 	return &Answer{Task: rec}, nil

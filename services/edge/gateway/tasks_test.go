@@ -120,7 +120,7 @@ type hidden struct {
 	tool atomic.Pointer[string]
 }
 
-func (h *hidden) Sight(gateway.Principal) catalogue.Sight {
+func (h *hidden) View(gateway.Principal) catalogue.View {
 	if h.tool.Load() == nil {
 		return nil
 	}

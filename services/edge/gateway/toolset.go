@@ -28,17 +28,17 @@ func (cfg *Config) toolset(p Principal, c *Credentials) (*toolset.Set, error) {
 	return nil, fault.New(fault.UnknownToolset, "Unknown toolset: %s; you may use %s", fault.Clip(c.Toolset), theirs)
 }
 
-// sight is what somebody may know of with credentials; nil for everything.
-func (cfg *Config) sight(p Principal, c *Credentials) catalogue.Sight {
-	sight := cfg.Access.Sight(p)
+// view is what somebody may know of with credentials; nil for everything.
+func (cfg *Config) view(p Principal, c *Credentials) catalogue.View {
+	view := cfg.Access.View(p)
 	if c.Toolset == "" {
-		return sight
+		return view
 	}
 	set, err := cfg.toolset(p, c)
 	if err != nil {
 		return catalogue.Nothing
 	}
-	return catalogue.Through(set, sight)
+	return catalogue.Through(set, view)
 }
 
 // through finds what the call reaches through a toolset. From here on the call has the
@@ -98,7 +98,7 @@ func (r *run) stillThrough(cfg *Config) error {
 // become makes the call one of what the member is of.
 func (r *run) become(m *toolset.Member) (err error) {
 	r.said.Arguments, err = m.Arguments(r.Arguments)
-	r.shown, r.said.Name = r.Name, m.Of
+	r.shown, r.said.Name = r.Name, m.Tool
 	if err != nil && r.Method == mcp.MethodToolsCall {
 		err = fault.From(err).Because(ErrInvalidArguments)
 	}
@@ -138,10 +138,10 @@ func (r *run) complete(set *toolset.Set) error {
 		return toolset.Fixed(p.Argument.Name, p.Argument.Name)
 	}
 	r.shown = p.Ref.Name
-	if m.Of == p.Ref.Name && len(m.Fixed) == 0 {
+	if m.Tool == p.Ref.Name && len(m.Fixed) == 0 {
 		return nil
 	}
-	p.Ref.Name = m.Of
+	p.Ref.Name = m.Tool
 	known, err := json.Marshal(p.Context.Arguments, json.FormatNilMapAsNull(false))
 	if err != nil {
 		return fault.From(err)

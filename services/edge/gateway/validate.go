@@ -187,7 +187,7 @@ func unknown(r *run) error {
 	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
 		return unknownTask()
 	}
-	return fault.New(fault.Forbidden, "this is not for who calls")
+	return fault.New(fault.Forbidden, "the caller may not use this")
 }
 
 // absent is the error of a call whose target the catalogue does not have, from the error

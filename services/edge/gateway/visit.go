@@ -80,7 +80,7 @@ func (g *Gateway) See(ctx context.Context, c Credentials) (*catalogue.Snapshot, 
 	if err != nil {
 		return nil, err
 	}
-	return g.cfg.Catalogue.Now().For(g.cfg.sight(p, &c)), nil
+	return g.cfg.Catalogue.Now().For(g.cfg.view(p, &c)), nil
 }
 
 // Needs reports for who shows credentials whether somebody has to agree to a call of a
@@ -102,7 +102,7 @@ type Ender interface {
 }
 
 // Stay is a stream that is open for somebody.
-type Stay struct {
+type Lease struct {
 	g           *Gateway
 	credentials Credentials
 	ctx         context.Context
@@ -121,12 +121,12 @@ const MethodStream = "busbar/stream"
 // for as long as its credentials are good and stand for the same principal: they are looked at every 15 s, when they expire, and when it
 // is known that they have ended. Its context ends with them, by a *fault.Error as
 // its cause. Close it when the stream ends.
-func (g *Gateway) Stay(ctx context.Context, door string, c Credentials) (*Stay, error) {
+func (g *Gateway) Lease(ctx context.Context, door string, c Credentials) (*Lease, error) {
 	p, err := g.enter(ctx, &Call{Door: door, Method: MethodStream, Credentials: c})
 	if err != nil {
 		return nil, err
 	}
-	s := &Stay{g: g, credentials: c, who: p}
+	s := &Lease{g: g, credentials: c, who: p}
 	s.credentials.known, s.credentials.again = nil, true
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.mu.Lock()
@@ -134,51 +134,51 @@ func (g *Gateway) Stay(ctx context.Context, door string, c Credentials) (*Stay, 
 	s.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.stays[s] = struct{}{}
+	g.leases[s] = struct{}{}
 	return s, nil
 }
 
 // Context ends with the stream, or its credentials.
-func (s *Stay) Context() context.Context { return s.ctx }
+func (s *Lease) Context() context.Context { return s.ctx }
 
 // Who is behind the stream now.
-func (s *Stay) Who() Principal {
+func (s *Lease) Who() Principal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.who
 }
 
 // Credentials are those of the stream, known as long as it is open.
-func (s *Stay) Credentials() Credentials { return s.as(s.Who()) }
+func (s *Lease) Credentials() Credentials { return s.as(s.Who()) }
 
 // as are the credentials with what somebody may do.
-func (s *Stay) as(p Principal) Credentials {
+func (s *Lease) as(p Principal) Credentials {
 	return s.g.cfg.know(s.credentials, p, s.g.cfg.endings.Load())
 }
 
 // Tenant is that of who is behind the stream.
-func (s *Stay) Tenant() string { return s.Who().Tenant }
+func (s *Lease) Tenant() string { return s.Who().Tenant }
 
-// Sight is what who is behind the stream may know of; nil for everything.
-func (s *Stay) Sight() catalogue.Sight { return s.g.cfg.sight(s.Who(), &s.credentials) }
+// View is what the holder of the lease may see of the catalogue; nil means everything.
+func (s *Lease) View() catalogue.View { return s.g.cfg.view(s.Who(), &s.credentials) }
 
 // Sees is what the services offer now to who is behind the stream.
-func (s *Stay) Sees() *catalogue.Snapshot { return s.g.cfg.Catalogue.Now().For(s.Sight()) }
+func (s *Lease) Sees() *catalogue.Snapshot { return s.g.cfg.Catalogue.Now().For(s.View()) }
 
 // Subscribe hears of changes of what the stream's principal may know of; see
 // catalogue.Live.
-func (s *Stay) Subscribe(wants func(uri string) bool) *catalogue.Subscription {
+func (s *Lease) Subscribe(wants func(uri string) bool) *catalogue.Subscription {
 	return s.g.cfg.Catalogue.Subscribe(s, wants)
 }
 
 // Missed says what changed since a time; see catalogue.Live.
-func (s *Stay) Missed(digest string, then time.Time, resources []string) (catalogue.Change, []string) {
+func (s *Lease) Missed(digest string, then time.Time, resources []string) (catalogue.Change, []string) {
 	return s.g.cfg.Catalogue.Missed(s.ctx, s, digest, then, resources)
 }
 
 // Ended is why the context ended: a *fault.Error for credentials, nil for anything
 // else.
-func (s *Stay) Ended() error {
+func (s *Lease) Ended() error {
 	var f *fault.Error
 	if errors.As(context.Cause(s.ctx), &f) {
 		return f
@@ -187,9 +187,9 @@ func (s *Stay) Ended() error {
 }
 
 // Close ends the stay.
-func (s *Stay) Close() {
+func (s *Lease) Close() {
 	s.g.mu.Lock()
-	delete(s.g.stays, s)
+	delete(s.g.leases, s)
 	s.g.mu.Unlock()
 	s.mu.Lock()
 	s.timer.Stop()
@@ -198,7 +198,7 @@ func (s *Stay) Close() {
 }
 
 // next is how long the credentials need not be looked at.
-func (s *Stay) next(now time.Time) time.Duration {
+func (s *Lease) next(now time.Time) time.Duration {
 	if e := s.who.Expires; !e.IsZero() {
 		return max(0, min(lookAgain, e.Sub(now)))
 	}
@@ -206,7 +206,7 @@ func (s *Stay) next(now time.Time) time.Duration {
 }
 
 // look looks at the credentials again.
-func (s *Stay) look() {
+func (s *Lease) look() {
 	if s.ctx.Err() != nil {
 		return
 	}
@@ -237,7 +237,7 @@ func (g *Gateway) ended(credential string) {
 	g.cfg.endings.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for s := range g.stays {
+	for s := range g.leases {
 		s.mu.Lock()
 		if credential == "" || s.who.Credential == credential {
 			s.timer.Reset(0)

@@ -43,7 +43,7 @@ func (r *run) ofKey(ctx context.Context, cfg *Config, f *fault.Error) error {
 	switch {
 	case r.keyRead: // the Deduplicator has spoken of the key already
 		return f
-	case r.Payer == "": // nobody was let in, and nobody's key is meant
+	case r.Account == "": // nobody was let in, and nobody's key is meant
 		return f
 	case mcp.CheckIdempotencyKey(r.IdempotencyKey) != nil: // no call was ever let in with it
 		return f
@@ -75,46 +75,46 @@ func speakingOf(f *fault.Error, earlier fault.Executed) error {
 	return &said
 }
 
-// maxLooks bounds the records that are read at once to explain the refusals of one payer: a
+// maxLooks bounds the records that are read at once to explain the refusals of one account: a
 // flood of refused calls must not become a flood of reads.
 //
 //limit:call records of keys that are read at once to explain refusals | others are `unknown`
 const maxLooks = 8
 
-// looks counts the reads that explain refusals, by payer.
+// looks counts the reads that explain refusals, by account.
 type looks struct {
 	mu sync.Mutex
 	of map[string]int
 }
 
 // begin reports whether one more may begin.
-func (l *looks) begin(payer string) bool {
+func (l *looks) begin(account string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[payer] >= maxLooks {
+	if l.of[account] >= maxLooks {
 		return false
 	}
 	if l.of == nil {
 		l.of = map[string]int{}
 	}
-	l.of[payer]++
+	l.of[account]++
 	return true
 }
 
-func (l *looks) end(payer string) {
+func (l *looks) end(account string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[payer]--; l.of[payer] == 0 {
-		delete(l.of, payer)
+	if l.of[account]--; l.of[account] == 0 {
+		delete(l.of, account)
 	}
 }
 
 // Ran implements Deduplicator.
 func (k *Keys) Ran(ctx context.Context, v View) fault.Executed {
-	if !k.looks.begin(v.Payer) {
+	if !k.looks.begin(v.Account) {
 		return fault.Unknown
 	}
-	defer k.looks.end(v.Payer)
+	defer k.looks.end(v.Account)
 	// Not the client's time: a call that was refused for having none left has a key, too.
 	c := keyedOf(v)
 	o, _, err := k.outcomes.Find(context.WithoutCancel(ctx), c.at)

@@ -66,7 +66,7 @@ type header struct {
 }
 
 // Shown implements Way.
-func (h header) Shown(c *gateway.Credentials) bool { return len(c.Header[h.name]) > 0 }
+func (h header) Present(c *gateway.Credentials) bool { return len(c.Header[h.name]) > 0 }
 
 // Authenticate implements Way.
 func (h header) Authenticate(ctx context.Context, c *gateway.Credentials) (gateway.Principal, error) {

@@ -21,7 +21,7 @@ import (
 // Way is a further kind of credentials, besides the Authorization header and certificates.
 type Way interface {
 	// Shown reports whether a request has credentials of this kind, good or bad.
-	Shown(c *gateway.Credentials) bool
+	Present(c *gateway.Credentials) bool
 	// Authenticate returns the principal of the credentials. The error is a *fault.Error, with
 	// reason Unauthenticated for bad ones. Principal.Credential must not contain a secret.
 	Authenticate(ctx context.Context, c *gateway.Credentials) (gateway.Principal, error)
@@ -183,7 +183,7 @@ func (a *Authenticator) authenticate(ctx context.Context, s *state, c *gateway.C
 	}
 	var way Way
 	for _, w := range a.ways {
-		if !w.Shown(c) {
+		if !w.Present(c) {
 			continue
 		}
 		if way != nil || shown.scheme != "" {
@@ -232,9 +232,9 @@ var errTwo = errors.New("more than one credential")
 // byToken returns the principal of an access token.
 func (s *state) byToken(ctx context.Context, c *gateway.Credentials, shown shown) (gateway.Principal, error) {
 	t, err := s.oauth.Verify(ctx, oauth.Request{
-		Token: shown.token, Proven: shown.scheme == dpop, Proofs: c.Header["Dpop"],
+		Token: shown.token, WithProof: shown.scheme == dpop, Proofs: c.Header["Dpop"],
 		Method: c.Method, Host: c.Host, Path: c.Path, Secure: c.Secure, Certificate: c.Certificate,
-		Again: c.Again(),
+		Recheck: c.Again(),
 	})
 	if err != nil {
 		return gateway.Principal{}, err

@@ -142,9 +142,9 @@ func (s *state) serves(path string) bool {
 // OAuth reports whether access tokens are accepted.
 func (a *Authenticator) OAuth() bool { return a.now.Load().metadata != nil }
 
-// StandIn replaces all authorization servers by one. The scopes of the replaced servers bring the same
+// ReplaceIssuers replaces all authorization servers by one. The scopes of the replaced servers bring the same
 // roles.
-func (s *Settings) StandIn(server oauth.Issuer) {
+func (s *Settings) ReplaceIssuers(server oauth.Issuer) {
 	all := Issuer{Issuer: server, ScopeRoles: map[string][]string{}}
 	for _, i := range s.Issuers {
 		for scope, roles := range i.ScopeRoles {

@@ -82,13 +82,13 @@ type Proxy struct {
 func (p *Proxy) Names() bool { return p != nil && p.user != "" }
 
 // Shown implements Way.
-func (p *Proxy) Shown(c *gateway.Credentials) bool {
+func (p *Proxy) Present(c *gateway.Credentials) bool {
 	return slices.ContainsFunc(p.headers, func(name string) bool { return len(c.Header[name]) > 0 })
 }
 
 // Authenticate implements Way.
 func (p *Proxy) Authenticate(_ context.Context, c *gateway.Credentials) (gateway.Principal, error) {
-	if !p.is(c.Address) {
+	if !p.trusted(c.Address) {
 		return gateway.Principal{}, fault.New(fault.InvalidRequest, "only the proxy of this edge may send the header %s, but this request comes from another address", p.user)
 	}
 	who := gateway.Principal{Credential: "proxy"}
@@ -127,7 +127,7 @@ func (p *Proxy) Authenticate(_ context.Context, c *gateway.Credentials) (gateway
 // counts; the client may have written everything before it.
 func (p *Proxy) Client(c *gateway.Credentials) string {
 	at := c.Address
-	if !p.is(at) {
+	if !p.trusted(at) {
 		return at
 	}
 	said := strings.Split(strings.Join(c.Header[forwardedFor], ","), ",")
@@ -144,7 +144,7 @@ func (p *Proxy) Client(c *gateway.Credentials) string {
 }
 
 // is reports whether an address is a proxy's.
-func (p *Proxy) is(address string) bool {
+func (p *Proxy) trusted(address string) bool {
 	a, err := parseAddress(address)
 	return err == nil && p.trusts(a)
 }

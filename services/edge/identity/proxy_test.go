@@ -66,7 +66,7 @@ func TestProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, shown := proxy(t), &gateway.Credentials{Address: c.from, Header: c.header}
-			if !p.Shown(shown) {
+			if !p.Present(shown) {
 				t.Error("not seen")
 			}
 			who, err := p.Authenticate(t.Context(), shown)
@@ -81,7 +81,7 @@ func TestProxy(t *testing.T) {
 			}
 		})
 	}
-	if p := proxy(t); p.Shown(&gateway.Credentials{Header: header("Authorization: Bearer x", "X-Other: y")}) || p.Shown(&gateway.Credentials{}) {
+	if p := proxy(t); p.Present(&gateway.Credentials{Header: header("Authorization: Bearer x", "X-Other: y")}) || p.Present(&gateway.Credentials{}) {
 		t.Error("seen without a header")
 	}
 }

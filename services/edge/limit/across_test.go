@@ -79,9 +79,9 @@ func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 // shares is what all edges have of a limit that may use it now.
 func (w *world) shares(k key) (all float64) {
 	for _, e := range w.edges {
-		if e.crew.leased(w.time) {
-			s := e.crew.standing.Load()
-			all += s.epochs[len(s.epochs)-1].share(e.id, k.hash(), k.limit.Rate.burst())
+		if e.members.leased(w.time) {
+			s := e.members.holdings.Load()
+			all += s.periods[len(s.periods)-1].share(e.id, k.hash(), k.limit.Rate.burst())
 		}
 	}
 	return all
@@ -102,7 +102,7 @@ func (w *world) happen(kind bool) {
 	case 0:
 		w.drop(e) // killed
 	case 1:
-		_ = e.crew.leave(context.Background())
+		_ = e.members.leave(context.Background())
 		w.drop(e)
 	case 2:
 		e.cut = true

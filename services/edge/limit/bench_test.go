@@ -25,8 +25,8 @@ func alone(r Rules) *Limiter {
 		Rules: r, Next: gateway.NewInFlight(gateway.DefaultInFlight), Edge: "edge", Store: &kept{}, Peers: e,
 		Logger: slog.New(slog.DiscardHandler), now: func() time.Duration { return time.Since(begin) },
 	})
-	_ = l.crew.tick(context.Background())
-	l.crew.until.Store(1 << 60)
+	_ = l.members.tick(context.Background())
+	l.members.until.Store(1 << 60)
 	return l
 }
 
@@ -55,7 +55,7 @@ func BenchmarkAcquire(b *testing.B) {
 		{"three of each", Applied{Principal: Limits{rate, n}, Tenant: Limits{rate, n}, Tool: Limits{rate, n}, Rule: "search*"}},
 	} {
 		l := alone(fixed(one.a))
-		v := gateway.View{Call: &gateway.Call{}, Principal: gateway.Principal{Name: "anna", Tenant: "acme"}, Payer: "4:acmeanna"}
+		v := gateway.View{Call: &gateway.Call{}, Principal: gateway.Principal{Name: "anna", Tenant: "acme"}, Account: "4:acmeanna"}
 		b.Run(one.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -101,7 +101,7 @@ func TestNoLimitNoAllocation(t *testing.T) {
 func TestKeysAreBounded(t *testing.T) {
 	const part = 16 // of the keys that an edge has room for
 	l := alone(nil)
-	l.rates.room /= part
+	l.rates.capacity /= part
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

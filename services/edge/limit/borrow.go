@@ -37,7 +37,7 @@ type Peers interface {
 // take takes a token of a key, here or elsewhere. wait is when to come back where
 // there is none.
 func take[T counted](ctx context.Context, l *Limiter, ks *keys[T], k key) (from T, ok bool, wait time.Duration) {
-	now, s := l.now(), l.crew.standing.Load()
+	now, s := l.now(), l.members.holdings.Load()
 	one := ks.get(k, s, now)
 	ok, wait = one.take(s, now)
 	if !ok {
@@ -61,7 +61,7 @@ func (l *Limiter) elsewhere(ctx context.Context, one counted, now, wait time.Dur
 			return false, base.wait(wait, now)
 		}
 		now = l.now()
-		if ok, wait = one.take(l.crew.standing.Load(), now); ok {
+		if ok, wait = one.take(l.members.holdings.Load(), now); ok {
 			return true, 0
 		}
 	}
@@ -107,7 +107,7 @@ func sooner(a, b time.Duration) time.Duration {
 // The caller has the lock.
 func (l *Limiter) borrow(ctx context.Context, one counted) {
 	base := one.base()
-	edges := l.crew.standing.Load().view().others(l.crew.self, base.hash, base.key.tokens())
+	edges := l.members.holdings.Load().view().others(l.members.self, base.hash, base.key.tokens())
 	answered := make(chan struct{})
 	base.others.asking = answered
 	begin, wait, given := l.now(), time.Duration(0), false
@@ -115,14 +115,14 @@ func (l *Limiter) borrow(ctx context.Context, one counted) {
 	defer cancel()
 	for i := range min(asked, len(edges)) {
 		edge := edges[(base.others.turn+i)%len(edges)]
-		r := base.key.request(l.crew.self, one.want(edge, 1+base.others.waiters))
+		r := base.key.request(l.members.self, one.want(edge, 1+base.others.waiters))
 		base.mu.Unlock()
 		got := l.ask(ctx, edge, r)
 		base.mu.Lock()
 		if got == nil {
 			continue
 		}
-		if now := l.now(); l.crew.leased(now) && one.credit(edge, int(min(got.Given, maxCount)), begin, now) {
+		if now := l.now(); l.members.leased(now) && one.credit(edge, int(min(got.Given, maxCount)), begin, now) {
 			given = true
 			break // there may be more
 		}
@@ -132,7 +132,7 @@ func (l *Limiter) borrow(ctx context.Context, one counted) {
 	close(answered)
 	if given {
 		base.others.pause, base.others.pauseUntil = 0, 0
-		if p, ok := one.(*places); ok {
+		if p, ok := one.(*slots); ok {
 			l.owe(p)
 		}
 		return
@@ -162,16 +162,16 @@ func (l *Limiter) ask(ctx context.Context, edge string, r *edgev1.TokenRequest) 
 // Lend answers what another edge asks; nil is no answer.
 func (l *Limiter) Lend(r *edgev1.TokenRequest) *edgev1.Tokens {
 	k, ok := keyOf(r)
-	now, st := l.now(), l.crew.standing.Load()
-	if !ok || l.crew.guest || !l.crew.leased(now) {
+	now, st := l.now(), l.members.holdings.Load()
+	if !ok || l.members.guest || !l.members.leased(now) {
 		return nil
 	}
 	want := int(min(r.Want, maxCount))
 	if k.limit.Concurrent > 0 {
-		if !r.Look && !l.crew.leased(now+loanUsed) {
+		if !r.Look && !l.members.leased(now+loanUsed) {
 			return nil // others might have them before the loan is over
 		}
-		p := l.places.get(k, st, now)
+		p := l.slots.get(k, st, now)
 		defer p.mu.Unlock()
 		if r.Look {
 			return &edgev1.Tokens{Left: float64(p.running)}

@@ -42,8 +42,8 @@ type Failures struct {
 	next gateway.Authenticator
 	now  func() time.Time
 	// headers are those that credentials are in.
-	headers []string
-	room    int // for networks
+	headers  []string
+	capacity int // for networks
 
 	mu       sync.Mutex
 	networks map[string]*failing
@@ -60,7 +60,7 @@ type failing struct {
 // NewFailures puts a bound before an Authenticator, which may know of headers of its
 // own that show who calls, besides Authorization.
 func NewFailures(next gateway.Authenticator) *Failures {
-	f := &Failures{next: next, now: time.Now, headers: []string{"Authorization"}, room: maxNetworks, networks: map[string]*failing{}}
+	f := &Failures{next: next, now: time.Now, headers: []string{"Authorization"}, capacity: maxNetworks, networks: map[string]*failing{}}
 	if own, ok := next.(interface{ Headers() []string }); ok {
 		f.headers = append(f.headers, own.Headers()...)
 	}
@@ -158,7 +158,7 @@ func (f *Failures) add(network string, now time.Time) *failing {
 			least = name
 		}
 	}
-	if len(f.networks) >= f.room {
+	if len(f.networks) >= f.capacity {
 		delete(f.networks, least)
 	}
 	n := &failing{good: map[[sha256.Size]byte]struct{}{}}

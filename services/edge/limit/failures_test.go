@@ -85,11 +85,11 @@ func TestFailuresAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
 	f := NewFailures(&gate{})
-	f.now, f.room = func() time.Time { return now }, maxNetworks/32
-	for i := range 2 * f.room {
+	f.now, f.capacity = func() time.Time { return now }, maxNetworks/32
+	for i := range 2 * f.capacity {
 		_, _ = f.Authenticate(t.Context(), gateway.Credentials{Address: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Bearer: "bad"})
 	}
-	if n := len(f.networks); n > f.room {
+	if n := len(f.networks); n > f.capacity {
 		t.Errorf("%d networks", n)
 	}
 	for i := range 3 * maxGood {

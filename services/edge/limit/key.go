@@ -87,7 +87,7 @@ type counter struct {
 
 	mu sync.Mutex
 	// epoch is the one that the share is of.
-	epoch  uint64
+	period uint64
 	others others
 	// gone says that the key has another counter by now, or none.
 	gone bool
@@ -113,11 +113,11 @@ type counted interface {
 	base() *counter
 	// take takes a token, or says how long it is until one comes by itself; 0 for
 	// never.
-	take(s *standing, now time.Duration) (ok bool, wait time.Duration)
+	take(s *holdings, now time.Duration) (ok bool, wait time.Duration)
 	// want is what is asked of an edge, for so many calls that wait.
 	want(edge string, calls int) int
 	// credit takes in what an edge has given since begin, if it is anything.
 	credit(edge string, given int, begin, now time.Duration) bool
 	// unused is which part of its tokens it has; less than none where it is in use.
-	unused(s *standing, now time.Duration) float64
+	unused(s *holdings, now time.Duration) float64
 }

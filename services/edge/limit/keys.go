@@ -20,10 +20,10 @@ const (
 
 // keys are the counters of an edge. What is in use stays.
 type keys[T counted] struct {
-	make   func(key) T
-	room   int // in a shard
-	seed   maphash.Seed
-	shards [shards]shard[T]
+	make     func(key) T
+	capacity int // in a shard
+	seed     maphash.Seed
+	shards   [shards]shard[T]
 }
 
 type shard[T counted] struct {
@@ -33,7 +33,7 @@ type shard[T counted] struct {
 }
 
 func newKeys[T counted](make_ func(key) T) *keys[T] {
-	ks := &keys[T]{make: make_, room: maxKeys / shards, seed: maphash.MakeSeed()}
+	ks := &keys[T]{make: make_, capacity: maxKeys / shards, seed: maphash.MakeSeed()}
 	for i := range ks.shards {
 		ks.shards[i].keys = map[key]T{}
 	}
@@ -41,7 +41,7 @@ func newKeys[T counted](make_ func(key) T) *keys[T] {
 }
 
 // get returns the counter of a key with its lock.
-func (ks *keys[T]) get(k key, st *standing, now time.Duration) T {
+func (ks *keys[T]) get(k key, st *holdings, now time.Duration) T {
 	s := &ks.shards[maphash.Comparable(ks.seed, k)%shards]
 	for {
 		one := ks.in(s, k, st, now)
@@ -54,12 +54,12 @@ func (ks *keys[T]) get(k key, st *standing, now time.Duration) T {
 	}
 }
 
-func (ks *keys[T]) in(s *shard[T], k key, st *standing, now time.Duration) T {
+func (ks *keys[T]) in(s *shard[T], k key, st *holdings, now time.Duration) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one, there := s.keys[k]
 	if !there {
-		s.tidy(ks.room, st, now)
+		s.tidy(ks.capacity, st, now)
 		one = ks.make(k)
 		s.keys[k] = one
 	}
@@ -67,7 +67,7 @@ func (ks *keys[T]) in(s *shard[T], k key, st *standing, now time.Duration) T {
 }
 
 // tidy makes room for one more key.
-func (s *shard[T]) tidy(room int, st *standing, now time.Duration) {
+func (s *shard[T]) tidy(capacity int, st *holdings, now time.Duration) {
 	least, fullest := key{}, -1.0
 	i := 0
 	for k, one := range s.keys {
@@ -78,14 +78,14 @@ func (s *shard[T]) tidy(room int, st *standing, now time.Duration) {
 			least, fullest = k, part
 		}
 	}
-	if one, there := s.keys[least]; there && len(s.keys) >= room {
+	if one, there := s.keys[least]; there && len(s.keys) >= capacity {
 		s.drop(least, one, st, now, 0)
 	}
 }
 
 // drop forgets a key of which at least that part is not used, and returns which
 // part that is.
-func (s *shard[T]) drop(k key, one T, st *standing, now time.Duration, least float64) float64 {
+func (s *shard[T]) drop(k key, one T, st *holdings, now time.Duration, least float64) float64 {
 	base := one.base()
 	base.mu.Lock()
 	defer base.mu.Unlock()

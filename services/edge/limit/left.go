@@ -51,12 +51,12 @@ func (l *Limiter) Left(ctx context.Context, p gateway.Principal) []Left {
 
 // look adds up what all edges have of a key.
 func (l *Limiter) look(ctx context.Context, k key) (sum float64) {
-	r := k.request(l.crew.self, 0)
+	r := k.request(l.members.self, 0)
 	r.Look = true
 	if own := l.Lend(r); own != nil {
 		sum = own.Left
 	}
-	others := l.crew.standing.Load().view().others(l.crew.self, k.hash(), math.MaxInt32)
+	others := l.members.holdings.Load().view().others(l.members.self, k.hash(), math.MaxInt32)
 	for _, edge := range others {
 		bounded, cancel := context.WithTimeout(ctx, askTime)
 		if got := l.ask(bounded, edge, r); got != nil {

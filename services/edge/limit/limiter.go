@@ -45,18 +45,18 @@ type Config struct {
 
 // Limiter is a gateway.Limiter that holds the limits of all edges together.
 type Limiter struct {
-	rules  Rules
-	next   gateway.Limiter
-	peers  Peers
-	log    *slog.Logger
-	now    func() time.Duration
-	crew   *crew
-	rates  *keys[*bucket]
-	places *keys[*places]
-	silent sync.Map // edges that did not answer: until when they are not asked
+	rules   Rules
+	next    gateway.Limiter
+	peers   Peers
+	log     *slog.Logger
+	now     func() time.Duration
+	members *membership
+	rates   *keys[*bucket]
+	slots   *keys[*slots]
+	silent  sync.Map // edges that did not answer: until when they are not asked
 
 	mu    sync.Mutex
-	debts map[*places]struct{} // with places of other edges
+	debts map[*slots]struct{} // with places of other edges
 
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -81,7 +81,7 @@ func newLimiter(cfg Config) *Limiter {
 	}
 	return &Limiter{
 		rules: cfg.Rules, next: cfg.Next, peers: cfg.Peers, log: cfg.Logger, now: cfg.now,
-		crew: newCrew(cfg.Edge, cfg.Guest, cfg.Store, cfg.now), rates: newKeys(newBucket), places: newKeys(newPlaces), debts: map[*places]struct{}{},
+		members: newMembership(cfg.Edge, cfg.Guest, cfg.Store, cfg.now), rates: newKeys(newBucket), slots: newKeys(newSlots), debts: map[*slots]struct{}{},
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *Limiter) Close() {
 	l.done.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := l.crew.leave(ctx); err != nil {
+	if err := l.members.leave(ctx); err != nil {
 		l.log.Debug("the other edges do not know that this one leaves its part of the limits; they take it when its lease is over", "error", err)
 	}
 }
@@ -113,8 +113,8 @@ func (l *Limiter) Close() {
 func (l *Limiter) tick(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, beatEvery)
 	defer cancel()
-	if err := l.crew.tick(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("this edge could not renew its part of the limits", "error", err, "over", !l.crew.leased(l.now()))
+	if err := l.members.tick(ctx); err != nil && ctx.Err() == nil {
+		l.log.Warn("this edge could not renew its part of the limits", "error", err, "over", !l.members.leased(l.now()))
 	}
 }
 
@@ -142,12 +142,12 @@ func (l *Limiter) Acquire(ctx context.Context, v gateway.View) (release func(), 
 
 // taken is what a call has of each limit: nil for none.
 type taken struct {
-	places  [3]*places
+	slots   [3]*slots
 	buckets [3]*bucket
 }
 
 func (t *taken) release() {
-	for _, p := range t.places {
+	for _, p := range t.slots {
 		if p != nil {
 			p.release()
 		}
@@ -170,7 +170,7 @@ func (t *taken) undo() {
 // admit takes a token of each limit, or of none. held is what has to be released
 // when the call has ended; nil for nothing.
 func (l *Limiter) admit(ctx context.Context, p gateway.Principal, a Applied) (held *taken, err error) {
-	if !l.crew.leased(l.now()) {
+	if !l.members.leased(l.now()) {
 		e := fault.New(fault.Unavailable, "this edge does not reach the others with which it shares the limits; try again shortly, or at another one")
 		e.RetryAfter = beatEvery
 		return nil, e
@@ -183,12 +183,12 @@ func (l *Limiter) admit(ctx context.Context, p gateway.Principal, a Applied) (he
 		}
 		k := one.key
 		k.limit.Concurrent = one.Concurrent
-		of, ok, wait := take(ctx, l, l.places, k)
+		of, ok, wait := take(ctx, l, l.slots, k)
 		if !ok {
 			t.undo()
 			return nil, tooMany(k, wait)
 		}
-		t.places[i] = of
+		t.slots[i] = of
 	}
 	for i, one := range parties {
 		if one.Rate == (Rate{}) {
@@ -203,10 +203,10 @@ func (l *Limiter) admit(ctx context.Context, p gateway.Principal, a Applied) (he
 		}
 		t.buckets[i] = of
 	}
-	if t.places == ([3]*places{}) {
+	if t.slots == ([3]*slots{}) {
 		return nil, nil
 	}
-	return &taken{places: t.places}, nil
+	return &taken{slots: t.slots}, nil
 }
 
 // parties are who and what a call is counted for.

@@ -15,8 +15,8 @@ import (
 // six were broken by hand before there were tests for them, and none failed.
 
 // among is what an edge has among some, all of whom it has known since the beginning.
-func among(self string, ids ...string) *standing {
-	return &standing{self: self, latest: 1, epochs: []epoch{{views: []view{newView(1, ids)}}}}
+func among(self string, ids ...string) *holdings {
+	return &holdings{self: self, latest: 1, periods: []period{{views: []view{newView(1, ids)}}}}
 }
 
 var perSecond = key{OfPrincipal, "acme", "anna", Limits{Rate: Rate{Count: 10, Per: time.Second}}}
@@ -41,19 +41,19 @@ func TestTokensWithoutRoomAreNotKept(t *testing.T) {
 	b := newBucket(perSecond)
 	now := time.Minute
 	b.settle(s, now)
-	room := b.room() // and it is full
-	if !b.credit("b", 3, now, now) || b.tokens > room {
-		t.Fatalf("%v tokens, room for %v", b.tokens, room)
+	capacity := b.capacity() // and it is full
+	if !b.credit("b", 3, now, now) || b.tokens > capacity {
+		t.Fatalf("%v tokens, room for %v", b.tokens, capacity)
 	}
-	if ok, _ := b.take(s, now); !ok || b.loan != 2 || b.tokens != room {
+	if ok, _ := b.take(s, now); !ok || b.loan != 2 || b.tokens != capacity {
 		t.Errorf("what is on loan is not used first: %v, %v tokens", b.loan, b.tokens)
 	}
 	late, taken := now+askTime, 0
 	for ok := true; ok; taken++ {
 		ok, _ = b.take(s, late)
 	}
-	if taken-1 > int(room) {
-		t.Errorf("%d tokens were taken after the loan was over, and there is room for %v", taken-1, room)
+	if taken-1 > int(capacity) {
+		t.Errorf("%d tokens were taken after the loan was over, and there is room for %v", taken-1, capacity)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestTokensWithoutRoomAreNotKept(t *testing.T) {
 func TestPlacesOfAnEdgeThatLeft(t *testing.T) {
 	t.Parallel()
 	k := key{OfPrincipal, "acme", "anna", Limits{Concurrent: 9}}
-	p := newPlaces(k)
+	p := newSlots(k)
 	three := among("a", "a", "b", "c")
 	p.free(three, 0)
 	p.credit("b", 3, 0, 0)
@@ -69,8 +69,8 @@ func TestPlacesOfAnEdgeThatLeft(t *testing.T) {
 	if free := p.free(three, time.Second); free != 3+3+2 {
 		t.Fatalf("%d places with those of others", free)
 	}
-	two := three.next(epoch{time.Second, []view{newView(2, []string{"a", "c"})}})
-	own := two.epochs[len(two.epochs)-1].places("a", p.hash, 9)
+	two := three.next(period{time.Second, []view{newView(2, []string{"a", "c"})}})
+	own := two.periods[len(two.periods)-1].slots("a", p.hash, 9)
 	if free := p.free(two, time.Second); free != own+2 {
 		t.Errorf("%d places; %d of its own and 2 on loan", free, own)
 	}
@@ -112,8 +112,8 @@ func TestPlacesAreNotLentBeyondALease(t *testing.T) {
 	t.Parallel()
 	now := time.Duration(0)
 	l := recording(&recorder{}, &now)
-	l.crew.standing.Store(among("a", "a", "b"))
-	l.crew.until.Store(int64(lease))
+	l.members.holdings.Store(among("a", "a", "b"))
+	l.members.until.Store(int64(lease))
 	k := key{OfPrincipal, "acme", "anna", Limits{Concurrent: 8}}
 	want := k.request("b", 2)
 	if got := l.Lend(want); got.GetGiven() != 2 {
@@ -124,7 +124,7 @@ func TestPlacesAreNotLentBeyondALease(t *testing.T) {
 		t.Errorf("lent %v, which is good for %v, with %v left of the lease", got, loanUsed, lease-now)
 	}
 	// And who has them begins nothing with them after that time.
-	p := newPlaces(k)
+	p := newSlots(k)
 	s := among("b", "a", "b")
 	own := p.free(s, 0)
 	p.credit("a", 2, 0, 0)
@@ -141,9 +141,9 @@ func TestAllEdgesAreAskedInTurn(t *testing.T) {
 	now, bus := time.Duration(0), &recorder{}
 	l := recording(bus, &now)
 	ids := []string{"a", "b", "c", "d", "e", "f", "g"}
-	l.crew.standing.Store(among("a", ids...))
-	l.crew.until.Store(int64(time.Hour))
-	b := l.rates.get(perSecond, l.crew.standing.Load(), now)
+	l.members.holdings.Store(among("a", ids...))
+	l.members.until.Store(int64(time.Hour))
+	b := l.rates.get(perSecond, l.members.holdings.Load(), now)
 	defer b.mu.Unlock()
 	for range 2 {
 		l.borrow(t.Context(), b)
@@ -163,7 +163,7 @@ func TestAllEdgesAreAskedInTurn(t *testing.T) {
 func TestOldRecordIsNotObeyed(t *testing.T) {
 	t.Parallel()
 	now, bus := time.Duration(0), &recorder{}
-	c := newCrew("a", false, bus, func() time.Duration { return now })
+	c := newMembership("a", false, bus, func() time.Duration { return now })
 	c.wall = func() time.Time { return time.Unix(1e9, 0).Add(now) }
 	for range 20 {
 		now += beatEvery
@@ -172,8 +172,8 @@ func TestOldRecordIsNotObeyed(t *testing.T) {
 		}
 	}
 	has := func() float64 {
-		s := c.standing.Load()
-		return s.epochs[len(s.epochs)-1].share("a", perSecond.hash(), 10)
+		s := c.holdings.Load()
+		return s.periods[len(s.periods)-1].share("a", perSecond.hash(), 10)
 	}
 	if has() != 1 {
 		t.Fatalf("an edge alone has %v of a limit", has())

@@ -21,7 +21,7 @@ func TestOneEdgeAgainstAnotherGCRA(t *testing.T) {
 			w := newWorld(t, 3)
 			e := w.join(nil)
 			w.pass(10 * time.Second)
-			for !e.crew.leased(w.time) {
+			for !e.members.leased(w.time) {
 				w.pass(time.Second)
 			}
 			store := &oneValue{world: w}
@@ -73,7 +73,7 @@ func TestOneEdgeAgainstAnotherGCRA(t *testing.T) {
 
 // until keeps the edge's lease, however much time has passed.
 func (e *edge) until(w *world) {
-	for e.tickAt <= w.time || !e.crew.leased(w.time) {
+	for e.tickAt <= w.time || !e.members.leased(w.time) {
 		e.tickAt = 0
 		e.step()
 	}

@@ -47,7 +47,7 @@ func (v view) has(id string) bool {
 }
 
 // places is the part of so many calls at once that an edge has by itself.
-func (v view) places(self string, key uint64, n int) int {
+func (v view) slots(self string, key uint64, n int) int {
 	if !v.has(self) {
 		return 0
 	}
@@ -112,12 +112,12 @@ func score(m member, key uint64) uint64 {
 
 // epoch is a time in which the shares of an edge do not change: of every key it
 // has the least that it has in any of the views.
-type epoch struct {
+type period struct {
 	since time.Duration
 	views []view
 }
 
-func (e epoch) share(self string, key uint64, tokens float64) float64 {
+func (e period) share(self string, key uint64, tokens float64) float64 {
 	least := 1.0
 	for _, v := range e.views {
 		least = min(least, v.share(self, key, tokens))
@@ -125,34 +125,34 @@ func (e epoch) share(self string, key uint64, tokens float64) float64 {
 	return least
 }
 
-func (e epoch) places(self string, key uint64, n int) int {
+func (e period) slots(self string, key uint64, n int) int {
 	least := n
 	for _, v := range e.views {
-		least = min(least, v.places(self, key, n))
+		least = min(least, v.slots(self, key, n))
 	}
 	return least
 }
 
 // standing is what an edge has by itself, and had before. It never changes.
-type standing struct {
+type holdings struct {
 	self string
 	// latest numbers the last of epochs, of which there is at least one.
-	latest uint64
-	epochs []epoch
+	latest  uint64
+	periods []period
 }
 
 // maxEpochs bounds the epochs that are remembered. What was used before them is
 // counted as if it had been empty then.
-const maxEpochs = 16
+const maxPeriods = 16
 
 // next is the standing with one more epoch.
-func (s *standing) next(e epoch) *standing {
-	epochs := append(slices.Clone(s.epochs), e)
-	return &standing{s.self, s.latest + 1, epochs[max(0, len(epochs)-maxEpochs):]}
+func (s *holdings) next(e period) *holdings {
+	epochs := append(slices.Clone(s.periods), e)
+	return &holdings{s.self, s.latest + 1, epochs[max(0, len(epochs)-maxPeriods):]}
 }
 
 // view is the latest that the edge knows.
-func (s *standing) view() view {
-	views := s.epochs[len(s.epochs)-1].views
+func (s *holdings) view() view {
+	views := s.periods[len(s.periods)-1].views
 	return views[len(views)-1]
 }

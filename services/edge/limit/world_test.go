@@ -53,7 +53,7 @@ func (w *world) join(rules Rules) *edge {
 		Rules: rules, Next: gateway.NewInFlight(1 << 30), Edge: e.id, Store: e, Peers: e,
 		Logger: slog.New(slog.DiscardHandler), now: func() time.Duration { return w.time },
 	})
-	e.crew.wall = func() time.Time { return time.Unix(1e9, 0).Add(w.time) }
+	e.members.wall = func() time.Time { return time.Unix(1e9, 0).Add(w.time) }
 	w.edges = append(w.edges, e)
 	w.due = 0
 	e.step()
@@ -76,7 +76,7 @@ func (e *edge) step() {
 		return
 	}
 	e.tickAt = e.world.time + beatEvery + time.Duration(e.world.rng.Int64N(int64(beatEvery/5)))
-	_ = e.crew.tick(context.Background())
+	_ = e.members.tick(context.Background())
 	e.renew(context.Background())
 }
 
@@ -150,7 +150,7 @@ func (e *edge) Borrow(_ context.Context, id string, r *edgev1.TokenRequest) (*ed
 
 // call takes a token at an edge.
 func (e *edge) call(k key) bool {
-	if e.stopped || !e.crew.leased(e.now()) {
+	if e.stopped || !e.members.leased(e.now()) {
 		return false
 	}
 	_, ok, _ := take(context.Background(), e.Limiter, e.rates, k)

@@ -22,7 +22,7 @@ func (s *Server) call(ctx context.Context, r *Request, out Sender) (reply, error
 		return reply{}, err
 	}
 	n := newNotifier(r, out)
-	answer, err := s.gateway.Do(s.hold(ctx, r), &c, n.forward)
+	answer, err := s.gateway.Do(s.track(ctx, r), &c, n.forward)
 	return r.reply(answer, err)
 }
 
@@ -166,8 +166,8 @@ const (
 
 func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
 	// Both are JSON objects, so nothing of the one can be read as the other.
-	var room [512]byte
-	key := append(append(room[:0], info...), capabilities...)
+	var buf [512]byte
+	key := append(append(buf[:0], info...), capabilities...)
 	c.mu.RLock()
 	client := c.known[string(key)]
 	c.mu.RUnlock()

@@ -19,8 +19,8 @@ import (
 // resources its session subscribes to, until ctx ends or the server closes.
 // session returns the session as it is now, nil when it has ended.
 // Changes calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, stay *gateway.Stay, out Sender, session func(context.Context) *store.Session, open func()) {
-	c := s.newChangeStream(stay)
+func (s *Server) Changes(ctx context.Context, lease *gateway.Lease, out Sender, session func(context.Context) *store.Session, open func()) {
+	c := s.newChangeStream(lease)
 	c.out, c.session = out, session
 	open()
 	c.run(ctx)
@@ -31,7 +31,7 @@ func (s *Server) Changes(ctx context.Context, stay *gateway.Stay, out Sender, se
 // such stream, its youngest (2025-11-25, basic/transports, Multiple
 // Connections). What it returns without an error sends them, and is called: from now
 // on nothing is missed.
-func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (rest func(Resumable), err error) {
+func (s *Server) ChangesOf(lease *gateway.Lease, n *store.Session, since string) (rest func(Resumable), err error) {
 	var then time.Time
 	var digest string
 	if since != "" {
@@ -43,7 +43,7 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (
 	// In flight as requests are: it ends with the session.
 	name := rand.Text()
 	inFlight, release := s.InFlight(n.ID)
-	ctx, end, err := inFlight.begin(stay.Context(), []byte(name))
+	ctx, end, err := inFlight.begin(lease.Context(), []byte(name))
 	if err == nil {
 		err = s.sessions.Change(ctx, n.ID, func(n *store.Session) error {
 			n.Stream = name
@@ -60,7 +60,7 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (
 		over()
 		return nil, err
 	}
-	c := s.newChangeStream(stay)
+	c := s.newChangeStream(lease)
 	c.session = func(ctx context.Context) *store.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
@@ -77,7 +77,7 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (
 		defer over()
 		c.out, c.resumable = out, out
 		if n.Version >= mcp.V20251125 {
-			out.Begin(changeID(then, digest, stay.Sees()))
+			out.Begin(changeID(then, digest, lease.Sees()))
 		}
 		if since != "" {
 			c.missed(ctx, digest, then)
@@ -96,7 +96,7 @@ type changeStream struct {
 	sub       *catalogue.Subscription
 	out       Sender
 	resumable Resumable // out, or nil
-	stay      *gateway.Stay
+	lease     *gateway.Lease
 	session   func(context.Context) *store.Session
 	// unheard are resources that changed, and when, to which the session did not
 	// subscribe as far as this edge knew: another edge may just have taken the
@@ -116,14 +116,14 @@ const (
 )
 
 // newChangeStream makes a stream that misses nothing from now on. Run it.
-func (s *Server) newChangeStream(stay *gateway.Stay) *changeStream {
-	return &changeStream{server: s, stay: stay, sub: stay.Subscribe(func(string) bool { return true })}
+func (s *Server) newChangeStream(lease *gateway.Lease) *changeStream {
+	return &changeStream{server: s, lease: lease, sub: lease.Subscribe(func(string) bool { return true })}
 }
 
 // missed sends what changed since a time, when the lists had a digest.
 func (c *changeStream) missed(ctx context.Context, digest string, then time.Time) {
 	if now := c.session(ctx); now != nil {
-		changed, updated := c.stay.Missed(digest, then.Add(-clockSkew), now.Subscribed)
+		changed, updated := c.lease.Missed(digest, then.Add(-clockSkew), now.Subscribed)
 		c.send(changed, updated, now)
 	}
 }
@@ -148,7 +148,7 @@ func (c *changeStream) run(ctx context.Context) {
 			c.send(0, c.settled(time.Now()), now)
 		case <-c.server.closing:
 			return
-		case <-c.stay.Context().Done():
+		case <-c.lease.Context().Done():
 			return
 		case <-ctx.Done():
 			return
@@ -205,7 +205,7 @@ func (c *changeStream) send(changed catalogue.Change, uris []string, now *store.
 	for i, m := range messages {
 		// A client that has the last one has all before it.
 		if c.resumable != nil && i == len(messages)-1 {
-			c.resumable.Mark(changeID(time.Time{}, "", c.stay.Sees()))
+			c.resumable.Mark(changeID(time.Time{}, "", c.lease.Sees()))
 		}
 		c.out.Send(m) // it waits for a slow client, for which what changes meanwhile becomes one
 	}

@@ -26,7 +26,7 @@ type ConnectionConfig struct {
 	// Modern says that the transport carries requests of 2026-07-28 too.
 	Modern bool
 	// Stay is whose connection it is, for as long as they are.
-	Stay *gateway.Stay
+	Lease *gateway.Lease
 }
 
 // Connection is MCP over a connection that is its own session: everything
@@ -71,7 +71,7 @@ func NewConnection(cfg ConnectionConfig) *Connection {
 // returns before the answer, unless that must come before the next message is
 // read. Requests end with ctx. Receive and Drain are for one goroutine.
 func (c *Connection) Receive(ctx context.Context, message []byte) {
-	c.ReceiveFrom(ctx, c.cfg.Stay.Credentials(), message)
+	c.ReceiveFrom(ctx, c.cfg.Lease.Credentials(), message)
 }
 
 // ReceiveFrom is Receive for a message with credentials of its own, of the
@@ -173,7 +173,7 @@ func (c *Connection) batch(ctx context.Context, base Request, message []byte) {
 		return
 	}
 	c.run(len(message), func() {
-		ctx, release := c.cfg.Server.gateway.Hold(ctx)
+		ctx, release := c.cfg.Server.gateway.Track(ctx)
 		defer release()
 		if responses := c.cfg.Server.Batch(ctx, base, entries); responses != nil {
 			c.cfg.Out.Send(responses)
@@ -207,7 +207,7 @@ func (c *Connection) initialize(ctx context.Context, r *Request) {
 	answered := make(chan struct{})
 	c.running.Go(func() {
 		now := func(context.Context) *store.Session { return c.session.Load() }
-		c.cfg.Server.Changes(ctx, c.cfg.Stay, c.out, now, func() {
+		c.cfg.Server.Changes(ctx, c.cfg.Lease, c.out, now, func() {
 			c.cfg.Out.Send(response)
 			close(answered)
 		})

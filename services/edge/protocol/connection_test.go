@@ -16,9 +16,9 @@ func (s said) Send(m []byte) bool { s <- m; return true }
 func (s said) Notify(m []byte)    { s <- m }
 
 // stay is an open connection of anybody.
-func stay(t *testing.T, s *protocol.Server) *gateway.Stay {
+func stay(t *testing.T, s *protocol.Server) *gateway.Lease {
 	t.Helper()
-	open, err := s.Stay(t.Context(), "test", gateway.Credentials{})
+	open, err := s.Lease(t.Context(), "test", gateway.Credentials{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestConnectionSurvivesADefect(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	out := make(said, 8)
-	c := protocol.NewConnection(protocol.ConnectionConfig{Server: s, Out: out, Door: "test", Stay: stay(t, s)})
+	c := protocol.NewConnection(protocol.ConnectionConfig{Server: s, Out: out, Door: "test", Lease: stay(t, s)})
 	for range 3 {
 		c.Receive(t.Context(), []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 		c.Wait()
@@ -70,7 +70,7 @@ func FuzzConnection(f *testing.F) {
 			t.Fatal(err)
 		}
 		out := make(said, 64)
-		c := protocol.NewConnection(protocol.ConnectionConfig{Server: s, Out: out, Door: "test", Modern: modern, Stay: stay(t, s)})
+		c := protocol.NewConnection(protocol.ConnectionConfig{Server: s, Out: out, Door: "test", Modern: modern, Lease: stay(t, s)})
 		for _, m := range [][]byte{first, second} {
 			if needsBus(m) {
 				continue

@@ -61,7 +61,7 @@ func (s *Server) legacyCall(ctx context.Context, r *Request, out Sender) (reply,
 	if err != nil {
 		return reply{}, err
 	}
-	ctx, end := e.keep(s.hold(ctx, r))
+	ctx, end := e.keep(s.track(ctx, r))
 	defer end()
 	answer, err := e.round(ctx, &e.call)
 	if err == nil {

@@ -85,13 +85,13 @@ func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	stay, err := s.gateway.Stay(ctx, r.Door, r.Credentials)
+	lease, err := s.gateway.Lease(ctx, r.Door, r.Credentials)
 	if err != nil {
 		return reply{}, err
 	}
-	tasks, err := s.subscribeTasks(stay.Context(), r, want.TaskIDs)
+	tasks, err := s.subscribeTasks(lease.Context(), r, want.TaskIDs)
 	if err != nil {
-		stay.Close()
+		lease.Close()
 		return reply{}, err
 	}
 	want.TaskIDs = tasks.ids // those that it may know of
@@ -100,7 +100,7 @@ func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error
 	if len(want.URIs) > 0 {
 		updates = want.resource
 	}
-	l := &listening{server: s, r: r, want: &want, stay: stay, tasks: tasks, sub: stay.Subscribe(updates)}
+	l := &listening{server: s, r: r, want: &want, lease: lease, tasks: tasks, sub: lease.Subscribe(updates)}
 	return reply{rest: l.run}, nil
 }
 
@@ -123,7 +123,7 @@ type listening struct {
 	server *Server
 	r      *Request
 	want   *wanted
-	stay   *gateway.Stay
+	lease  *gateway.Lease
 	tasks  *taskSubscription
 	sub    *catalogue.Subscription
 }
@@ -131,7 +131,7 @@ type listening struct {
 // run sends what there is to hear of, and waits for a slow client: it hears the latest of
 // everything, and what happens several times meanwhile once.
 func (l *listening) run(out Sender) (reply, error) {
-	defer l.stay.Close()
+	defer l.lease.Close()
 	defer l.tasks.close()
 	defer l.sub.Close()
 	agreed, err := json.Marshal(l.want)
@@ -154,8 +154,8 @@ func (l *listening) run(out Sender) (reply, error) {
 			l.sendTasks(out, meta)
 		case <-l.server.closing:
 			return reply{resultType: complete, meta: object(meta)}, nil
-		case <-l.stay.Context().Done():
-			return reply{}, l.stay.Ended()
+		case <-l.lease.Context().Done():
+			return reply{}, l.lease.Ended()
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (t *taskSubscription) close() {
 // sendTasks sends every task that has changed, as it is now.
 func (l *listening) sendTasks(out Sender, meta []byte) {
 	now := *l.r
-	now.Credentials = l.stay.Credentials()
+	now.Credentials = l.lease.Credentials()
 	dirty := l.tasks.take()
 	for _, id := range l.tasks.ids {
 		if _, changed := dirty[id]; changed {
@@ -257,7 +257,7 @@ func (l *listening) sendTasks(out Sender, meta []byte) {
 }
 
 func (l *listening) sendTask(r *Request, id string, out Sender, meta []byte) {
-	ctx, release := l.server.gateway.Hold(l.stay.Context())
+	ctx, release := l.server.gateway.Track(l.lease.Context())
 	defer release()
 	answer, err := l.server.gateway.Do(ctx, l.server.taskCall(r, mcp.MethodTasksGet, id), nil)
 	if err != nil {

@@ -184,7 +184,7 @@ func listing(kind catalogue.Kind) method {
 		if !now.Asks() {
 			return page(now.Snapshot, kind, p.Cursor)
 		}
-		entries, next, err := now.Page(s.hold(ctx, r), p.Cursor, 0)
+		entries, next, err := now.Page(s.track(ctx, r), p.Cursor, 0)
 		if err != nil {
 			return reply{}, err
 		}

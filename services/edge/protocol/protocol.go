@@ -173,9 +173,9 @@ func appendInstructions(b []byte, now *catalogue.Snapshot) []byte {
 	return b
 }
 
-// Stay keeps a connection open for somebody; see gateway.Stay.
-func (s *Server) Stay(ctx context.Context, door string, c gateway.Credentials) (*gateway.Stay, error) {
-	return s.gateway.Stay(ctx, door, c)
+// Lease keeps a connection open for somebody; see gateway.Lease.
+func (s *Server) Lease(ctx context.Context, door string, c gateway.Credentials) (*gateway.Lease, error) {
+	return s.gateway.Lease(ctx, door, c)
 }
 
 // Close ends open streams gracefully.
@@ -287,9 +287,9 @@ func (r *Request) over() {
 
 // hold opens an account for a request's results, until its response is sent,
 // where its door has not: over a connection each request has its own.
-func (s *Server) hold(ctx context.Context, r *Request) context.Context {
-	if budget.Of(ctx) == nil {
-		ctx, r.release = s.gateway.Hold(ctx)
+func (s *Server) track(ctx context.Context, r *Request) context.Context {
+	if budget.From(ctx) == nil {
+		ctx, r.release = s.gateway.Track(ctx)
 	}
 	return ctx
 }

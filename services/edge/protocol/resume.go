@@ -35,7 +35,7 @@ type Resumable interface {
 // defaultRetry is how long a client waits that is told to come back.
 const defaultRetry = 500 * time.Millisecond
 
-// The answers that one payer may come back for, through one edge, in half an
+// The answers that one account may come back for, through one edge, in half an
 // hour. Beyond, its calls are answered, and it cannot come back for them.
 const (
 	maxKeptAnswers = 10_000
@@ -55,9 +55,9 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	if r.Resumable == nil || r.Session == nil || r.Session.ID == "" {
 		return ctx, func() {}
 	}
-	stream, payer := s.caller.NewStream(), r.Session.Payer
-	if _, err := s.kept.Keep(payer, stream.Name, keptReserve, edges.StreamTTL); err != nil {
-		return ctx, func() {} // what else is kept for its payer stays
+	stream, account := s.caller.NewStream(), r.Session.Account
+	if _, err := s.kept.Keep(account, stream.Name, keptReserve, edges.StreamTTL); err != nil {
+		return ctx, func() {} // what else is kept for its account stays
 	}
 	ctx, e.leave = context.WithCancelCause(ctx)
 	e.stream, e.call.Stream = stream, stream
@@ -70,9 +70,9 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	return ctx, func() {
 		e.leave(nil)
 		if size := stream.Bytes(); size > 0 || e.begun {
-			s.kept.Count(payer, stream.Name, size, edges.StreamTTL)
+			s.kept.Count(account, stream.Name, size, edges.StreamTTL)
 		} else {
-			s.kept.Release(payer, stream.Name)
+			s.kept.Release(account, stream.Name)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestH3EveryMethodAsksWhoCalls(t *testing.T) {
 	if _, _, err := s.Initialize(t.Context(), &protocol.Request{Message: &mcp.Message{}}); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("initialize: %v", err)
 	}
-	if _, err := s.Stay(t.Context(), "test", gateway.Credentials{}); !fault.Is(err, fault.Unauthenticated) {
+	if _, err := s.Lease(t.Context(), "test", gateway.Credentials{}); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("a stream: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package quota bounds what one party keeps in room that all callers share. Each
-// edge counts what it wrote itself, by payer, for as long as that is kept: a
-// share of the room that is small enough for several edges (ADR 0022). The payers of
+// edge counts what it wrote itself, by account, for as long as that is kept: a
+// share of the room that is small enough for several edges (ADR 0022). The accounts of
 // one tenant together have a share as well.
 package quota
 
@@ -14,47 +14,47 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// maxPayers bounds the parties that an edge counts for. Of more, the one that
+// maxAccounts bounds the parties that an edge counts for. Of more, the one that
 // wrote longest ago is forgotten.
-const maxPayers = 10_000
+const maxAccounts = 10_000
 
-// ofTenant is how many times the share of a payer those of one tenant have together.
+// ofTenant is how many times the share of an account those of one tenant have together.
 //
 //limit:party parties whose share all of a tenant may have together | as for a party
 const ofTenant = 4
 
-// Quota counts what payers keep. Its methods may be used from any goroutine.
+// Quota counts what accounts keep. Its methods may be used from any goroutine.
 type Quota struct {
 	what  string
 	count int
 	bytes int64
 
-	mu      sync.Mutex
-	payers  map[string]*usage
-	tenants map[string]*tenant
-	// order has the payers, who wrote last at the back.
+	mu       sync.Mutex
+	accounts map[string]*usage
+	tenants  map[string]*tenant
+	// order has the accounts, who wrote last at the back.
 	order *list.List
 }
 
-// usage is what one payer keeps, the oldest first.
+// usage is what one account keeps, the oldest first.
 type usage struct {
-	payer  string
-	place  *list.Element
-	things *list.List
-	byKey  map[string]*list.Element
-	bytes  int64
-	tenant *tenant
+	account string
+	place   *list.Element
+	things  *list.List
+	byKey   map[string]*list.Element
+	bytes   int64
+	tenant  *tenant
 	// recounted is when Recount last gave its keys.
 	recounted time.Time
 }
 
-// tenant is what the payers of one keep together. Addresses are of none, and each has
+// tenant is what the accounts of one keep together. Addresses are of none, and each has
 // a tenant of its own that nobody else is of.
 type tenant struct {
-	name   string
-	payers map[string]*usage
-	count  int
-	bytes  int64
+	name     string
+	accounts map[string]*usage
+	count    int
+	bytes    int64
 	// swept is when what is over was last looked for at all of them.
 	swept time.Time
 }
@@ -65,15 +65,15 @@ type thing struct {
 	until time.Time
 }
 
-// New makes a quota of things, named in errors, and of bytes for each payer.
+// New makes a quota of things, named in errors, and of bytes for each account.
 func New(what string, count int, bytes int64) *Quota {
-	return &Quota{what: what, count: count, bytes: bytes, payers: map[string]*usage{}, tenants: map[string]*tenant{}, order: list.New()}
+	return &Quota{what: what, count: count, bytes: bytes, accounts: map[string]*usage{}, tenants: map[string]*tenant{}, order: list.New()}
 }
 
-// Tenant is that of a payer who is a principal, by its ID: the length of its tenant's
+// Tenant is that of an account who is a principal, by its ID: the length of its tenant's
 // name, a colon, that and its own. ok is false for any other text.
-func Tenant(payer string) (name string, ok bool) {
-	size, rest, _ := strings.Cut(payer, ":")
+func Tenant(account string) (name string, ok bool) {
+	size, rest, _ := strings.Cut(account, ":")
 	n, err := strconv.Atoi(size)
 	if err != nil || n < 0 || n > len(rest) {
 		return "", false
@@ -81,14 +81,14 @@ func Tenant(payer string) (name string, ok bool) {
 	return rest[:n], true
 }
 
-// Keep counts a thing of a payer for as long as it lives. Of a key that is
+// Keep counts a thing of an account for as long as it lives. Of a key that is
 // counted, the size and the life are changed. gone are the keys whose life is
 // over, which the caller may remove. Without room the error has reason
 // RateLimited and says when to come back, and nothing has changed.
-func (q *Quota) Keep(payer, key string, size int, life time.Duration) (gone []string, err error) {
+func (q *Quota) Keep(account, key string, size int, life time.Duration) (gone []string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.of(payer)
+	u := q.usageOf(account)
 	now := time.Now()
 	gone = u.expire(now)
 	before, count := int64(0), u.things.Len()
@@ -99,14 +99,14 @@ func (q *Quota) Keep(payer, key string, size int, life time.Duration) (gone []st
 	if count >= q.count || u.bytes-before+int64(size) > q.bytes {
 		return gone, q.full(now, u, "you", 1)
 	}
-	if more := 1 - (u.things.Len() - count); !u.tenant.room(q, now, more, int64(size)-before) {
+	if more := 1 - (u.things.Len() - count); !u.tenant.fits(q, now, more, int64(size)-before) {
 		return gone, q.full(now, u, "your tenant", ofTenant)
 	}
 	u.put(key, int64(size), now.Add(life))
 	return gone, nil
 }
 
-// full is the error for a payer who has no room, or whose tenant has none.
+// full is the error for an account who has no room, or whose tenant has none.
 func (q *Quota) full(now time.Time, u *usage, whose string, shares int) error {
 	f := fault.New(fault.RateLimited, "too many %s are kept for %s: at most %d, %d KiB together; come back when some are over", q.what, whose, shares*q.count, int64(shares)*q.bytes>>10)
 	f.RetryAfter = time.Second
@@ -116,20 +116,20 @@ func (q *Quota) full(now time.Time, u *usage, whose string, shares int) error {
 	return f
 }
 
-// Displace counts a thing of a payer as Keep does, and returns the keys of those
+// Displace counts a thing of an account as Keep does, and returns the keys of those
 // that have to make room: its own oldest things, and where its tenant has no room,
 // the oldest of whoever of that keeps most.
-func (q *Quota) Displace(payer, key string, size int, life time.Duration) (gone []string) {
+func (q *Quota) Displace(account, key string, size int, life time.Duration) (gone []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.of(payer)
+	u := q.usageOf(account)
 	now := time.Now()
 	u.expire(now)
 	u.put(key, int64(size), now.Add(life))
 	for u.things.Len() > 1 && (u.things.Len() > q.count || u.bytes > q.bytes) {
 		gone = append(gone, u.remove(u.things.Front()))
 	}
-	for !u.tenant.room(q, now, 0, 0) {
+	for !u.tenant.fits(q, now, 0, 0) {
 		most := u.tenant.most()
 		oldest := most.things.Front()
 		if oldest.Value.(*thing).key == key {
@@ -143,23 +143,23 @@ func (q *Quota) Displace(payer, key string, size int, life time.Duration) (gone 
 	return gone
 }
 
-// Count counts a thing of a payer, whatever room there is: for what cannot be
+// Count counts a thing of an account, whatever room there is: for what cannot be
 // refused any more.
-func (q *Quota) Count(payer, key string, size int, life time.Duration) {
+func (q *Quota) Count(account, key string, size int, life time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u, now := q.of(payer), time.Now()
+	u, now := q.usageOf(account), time.Now()
 	u.expire(now)
 	u.put(key, int64(size), now.Add(life))
 }
 
-// Recount returns the keys that a payer is counted for, the oldest first, and nothing where
+// Recount returns the keys that an account is counted for, the oldest first, and nothing where
 // it did within the last every: others may have ended some, which the caller may look for
 // and Release.
-func (q *Quota) Recount(payer string, every time.Duration) (keys []string) {
+func (q *Quota) Recount(account string, every time.Duration) (keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u, now := q.payers[payer], time.Now()
+	u, now := q.accounts[account], time.Now()
 	if u == nil || now.Sub(u.recounted) < every {
 		return nil
 	}
@@ -171,66 +171,66 @@ func (q *Quota) Recount(payer string, every time.Duration) (keys []string) {
 }
 
 // Release stops counting a thing.
-func (q *Quota) Release(payer, key string) {
+func (q *Quota) Release(account, key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if u := q.payers[payer]; u != nil {
+	if u := q.accounts[account]; u != nil {
 		if e := u.byKey[key]; e != nil {
 			u.remove(e)
 		}
 	}
 }
 
-// Room reports whether a payer has used less than a part of its bytes.
-func (q *Quota) Room(payer string, part float64) bool {
+// Room reports whether an account has used less than a part of its bytes.
+func (q *Quota) Below(account string, part float64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.payers[payer]
+	u := q.accounts[account]
 	return u == nil || float64(u.bytes) < part*float64(q.bytes) && float64(u.tenant.bytes) < ofTenant*part*float64(q.bytes)
 }
 
-// of returns what a payer keeps.
-func (q *Quota) of(payer string) *usage {
-	u := q.payers[payer]
+// of returns what an account keeps.
+func (q *Quota) usageOf(account string) *usage {
+	u := q.accounts[account]
 	if u == nil {
-		if len(q.payers) >= maxPayers {
+		if len(q.accounts) >= maxAccounts {
 			q.forget(q.order.Front().Value.(*usage))
 		}
-		u = &usage{payer: payer, things: list.New(), byKey: map[string]*list.Element{}, tenant: q.tenantOf(payer)}
-		u.tenant.payers[payer] = u
+		u = &usage{account: account, things: list.New(), byKey: map[string]*list.Element{}, tenant: q.tenantOf(account)}
+		u.tenant.accounts[account] = u
 		u.place = q.order.PushBack(u)
-		q.payers[payer] = u
+		q.accounts[account] = u
 	}
 	q.order.MoveToBack(u.place)
 	return u
 }
 
-func (q *Quota) tenantOf(payer string) *tenant {
-	name, ok := Tenant(payer)
+func (q *Quota) tenantOf(account string) *tenant {
+	name, ok := Tenant(account)
 	if !ok {
-		return &tenant{payers: map[string]*usage{}}
+		return &tenant{accounts: map[string]*usage{}}
 	}
 	if q.tenants[name] == nil {
-		q.tenants[name] = &tenant{name: name, payers: map[string]*usage{}}
+		q.tenants[name] = &tenant{name: name, accounts: map[string]*usage{}}
 	}
 	return q.tenants[name]
 }
 
-// forget stops counting all of a payer.
+// forget stops counting all of an account.
 func (q *Quota) forget(u *usage) {
 	t := u.tenant
 	t.count, t.bytes = t.count-u.things.Len(), t.bytes-u.bytes
-	delete(t.payers, u.payer)
-	if len(t.payers) == 0 && q.tenants[t.name] == t {
+	delete(t.accounts, u.account)
+	if len(t.accounts) == 0 && q.tenants[t.name] == t {
 		delete(q.tenants, t.name)
 	}
 	q.order.Remove(u.place)
-	delete(q.payers, u.payer)
+	delete(q.accounts, u.account)
 }
 
 // room reports whether a tenant has room for so many things and bytes more. Before it
-// has not, what is over of all its payers is removed, once a second.
-func (t *tenant) room(q *Quota, now time.Time, things int, bytes int64) bool {
+// has not, what is over of all its accounts is removed, once a second.
+func (t *tenant) fits(q *Quota, now time.Time, things int, bytes int64) bool {
 	fits := func() bool {
 		return t.count+things <= ofTenant*q.count && t.bytes+bytes <= ofTenant*q.bytes
 	}
@@ -238,7 +238,7 @@ func (t *tenant) room(q *Quota, now time.Time, things int, bytes int64) bool {
 		return fits()
 	}
 	t.swept = now
-	for _, u := range t.payers {
+	for _, u := range t.accounts {
 		u.expire(now)
 	}
 	return fits()
@@ -246,8 +246,8 @@ func (t *tenant) room(q *Quota, now time.Time, things int, bytes int64) bool {
 
 // most is who keeps most.
 func (t *tenant) most() (most *usage) {
-	for _, u := range t.payers {
-		if most == nil || u.bytes > most.bytes || u.bytes == most.bytes && u.payer < most.payer {
+	for _, u := range t.accounts {
+		if most == nil || u.bytes > most.bytes || u.bytes == most.bytes && u.account < most.account {
 			most = u
 		}
 	}

@@ -11,11 +11,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
-// H1: a payer has its share and no more, and nobody else is harmed.
+// H1: an account has its share and no more, and nobody else is harmed.
 func TestH1AShareIsOnesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota.New("calls", 3, 1000)
-		keep := func(payer, key string, size int) error { _, err := q.Keep(payer, key, size, time.Minute); return err }
+		keep := func(account, key string, size int) error {
+			_, err := q.Keep(account, key, size, time.Minute)
+			return err
+		}
 		for i := range 3 {
 			if err := keep("a", fmt.Sprint(i), 100); err != nil {
 				t.Fatal(err)
@@ -50,14 +53,14 @@ func TestH1AShareIsOnesOwn(t *testing.T) {
 	})
 }
 
-// H1: where that is better, the oldest of the same payer make room.
+// H1: where that is better, the oldest of the same account make room.
 func TestH1TheOldestOfTheSamePayerMakeRoom(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 2, 100)
-	displace := func(payer, key string, size int, want ...string) {
+	displace := func(account, key string, size int, want ...string) {
 		t.Helper()
-		if gone := q.Displace(payer, key, size, time.Hour); !slices.Equal(gone, want) {
-			t.Errorf("%s of %s: %v are gone, want %v", key, payer, gone, want)
+		if gone := q.Displace(account, key, size, time.Hour); !slices.Equal(gone, want) {
+			t.Errorf("%s of %s: %v are gone, want %v", key, account, gone, want)
 		}
 	}
 	displace("a", "1", 10)
@@ -69,12 +72,15 @@ func TestH1TheOldestOfTheSamePayerMakeRoom(t *testing.T) {
 	displace("b", "y", 10)
 }
 
-// H1: the payers of one tenant have a share together, as many as they are, and nobody
+// H1: the accounts of one tenant have a share together, as many as they are, and nobody
 // else is harmed.
 func TestH1AShareOfATenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota.New("calls", 3, 1000)
-		keep := func(payer, key string, size int) error { _, err := q.Keep(payer, key, size, time.Minute); return err }
+		keep := func(account, key string, size int) error {
+			_, err := q.Keep(account, key, size, time.Minute)
+			return err
+		}
 		for i := range 6 {
 			for k := range 2 {
 				if err := keep(fmt.Sprintf("4:acme%d", i), fmt.Sprint(i, k), 10); err != nil {
@@ -115,7 +121,7 @@ func TestH1AShareOfATenant(t *testing.T) {
 		if _, err := q.Keep("4:acmenew", "k", 1, time.Minute); !fault.Is(err, fault.RateLimited) {
 			t.Error(err)
 		}
-		if q.Room("4:acmenew", 0.75) {
+		if q.Below("4:acmenew", 0.75) {
 			t.Error("there is said to be room")
 		}
 	})
@@ -158,7 +164,7 @@ func TestForgottenPayersOfATenant(t *testing.T) {
 	}
 }
 
-// What an edge counts is bounded, whatever payers there are.
+// What an edge counts is bounded, whatever accounts there are.
 func TestPayersAreBounded(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 1, 100)

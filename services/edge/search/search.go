@@ -76,8 +76,8 @@ type Index struct {
 	// sounds maps spellings to the words among terms.
 	sounds map[string][]string
 	// length is the total length of all tools, in hundredths of words.
-	length int
-	rooms  sync.Pool
+	length    int
+	scratches sync.Pool
 }
 
 type doc struct {
@@ -232,7 +232,7 @@ func read(t Tool, seen map[string]*word) text {
 }
 
 // room is the working memory of one search.
-type room struct {
+type scratch struct {
 	all, word []float64
 	some, now []uint32
 	// words marks the words of the query that a tool has, one bit each.
@@ -247,11 +247,11 @@ func (x *Index) Search(query string, limit int, sees func(name string) bool) []s
 	if len(x.slots) == 0 {
 		return nil
 	}
-	r, _ := x.rooms.Get().(*room)
+	r, _ := x.scratches.Get().(*scratch)
 	if r == nil || len(r.all) < len(x.docs) {
-		r = &room{all: make([]float64, len(x.docs)+256), word: make([]float64, len(x.docs)+256), words: make([]uint32, len(x.docs)+256)}
+		r = &scratch{all: make([]float64, len(x.docs)+256), word: make([]float64, len(x.docs)+256), words: make([]uint32, len(x.docs)+256)}
 	}
-	defer x.rooms.Put(r)
+	defer x.scratches.Put(r)
 	asked := map[string]bool{}
 	terms(query[:min(len(query), MaxQuery)], map[string]*word{}, func(alternatives []term) {
 		if asked[alternatives[0].name] || len(asked) == maxWords {
@@ -283,7 +283,7 @@ func (x *Index) Search(query string, limit int, sees func(name string) bool) []s
 }
 
 // word adds the score of one word of a query to each tool.
-func (x *Index) word(r *room, alternatives []term) {
+func (x *Index) word(r *scratch, alternatives []term) {
 	least := math.Inf(1)
 	for _, t := range alternatives {
 		if n := len(x.terms[t.name]); n > 0 {
@@ -313,7 +313,7 @@ func (x *Index) rare(n int) float64 {
 
 // score adds the weight of a term to each tool that has it. Of the terms of one word, the best counts, and
 // the others a little.
-func (x *Index) score(r *room, t term, worth float64) {
+func (x *Index) score(r *scratch, t term, worth float64) {
 	worth *= float64(t.weight) / itself
 	mean := float64(x.length) / float64(len(x.slots))
 	for _, p := range x.terms[t.name] {
@@ -329,7 +329,7 @@ func (x *Index) score(r *room, t term, worth float64) {
 
 // best returns the names of the tools with the highest scores, not too many of one kind. Tools that the
 // caller may not use have no influence.
-func (x *Index) best(r *room, limit int, sees func(name string) bool) (names []string) {
+func (x *Index) best(r *scratch, limit int, sees func(name string) bool) (names []string) {
 	better := func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(r.all[b], r.all[a]), strings.Compare(x.docs[a].Name, x.docs[b].Name))
 	}
@@ -353,7 +353,7 @@ func (x *Index) best(r *room, limit int, sees func(name string) bool) (names []s
 
 // vary lowers a tool's score for each better one that the query does not distinguish from it: if these are
 // not meant, it seldom is, and something else may be.
-func (x *Index) vary(r *room, best []uint32) {
+func (x *Index) vary(r *scratch, best []uint32) {
 	names := map[uint32][][]string{} // by the words of the query
 	for _, slot := range best {
 		name, better := nameWords(x.docs[slot].Name), names[r.words[slot]]

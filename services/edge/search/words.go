@@ -323,10 +323,10 @@ func (d *dictionary) ideas(word, root string) []term {
 // chinese cuts characters into the longest known words; of other characters, each two neighbours are a
 // term.
 func (d *dictionary) chinese(run []rune, yield func([]term)) {
-	var room [8]term
+	var buf [8]term
 	unknown := func(part []rune) {
 		for i := 0; i+1 < len(part); i++ {
-			yield(append(room[:0], term{string(part[i : i+2]), itself}))
+			yield(append(buf[:0], term{string(part[i : i+2]), itself}))
 		}
 	}
 	from := 0
@@ -344,7 +344,7 @@ func (d *dictionary) chinese(run []rune, yield func([]term)) {
 		}
 		unknown(run[from:i])
 		w := string(run[i : i+size])
-		yield(append(append(room[:0], term{w, itself}), d.han[w]...))
+		yield(append(append(buf[:0], term{w, itself}), d.han[w]...))
 		i += size
 		from = i
 	}

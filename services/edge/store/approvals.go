@@ -35,9 +35,9 @@ type HeldCall struct {
 	Caller []byte `json:"caller,omitzero"`
 	// For is who decides on it: Principal, where it is empty, Approvers or Asked.
 	For string `json:"for,omitzero"`
-	// Payer is whose share of the room it takes.
-	Payer string `json:"payer,omitzero"`
-	Door  string `json:"door"`
+	// Account is whose share of the room it takes.
+	Account string `json:"payer,omitzero"`
+	Door    string `json:"door"`
 	// Toolset is the one through which the call was made; empty for none.
 	Toolset string `json:"toolset,omitzero"`
 	Method  string `json:"method"`
@@ -60,7 +60,7 @@ type HeldCall struct {
 // used: a gateway.Approvals. They outlive the edge and are the same for all.
 type Approvals struct {
 	bucket *bus.Bucket
-	// Quota bounds the calls that one payer has held at one edge.
+	// Quota bounds the calls that one account has held at one edge.
 	Quota *quota.Quota
 	// Traces bounds what stays of them, and of agreements that were used: a key without
 	// a value, for as long as the bucket keeps it.
@@ -70,12 +70,12 @@ type Approvals struct {
 // Bounds of Quota and Traces.
 const (
 	//limit:party held calls | `rate_limited`
-	maxHeldOfPayer = 256
+	maxHeldOfAccount = 256
 	//limit:party their bytes | `rate_limited`
 	maxHeldBytes = 4 << 20
 	//limit:party calls that a person decided on, in 2 h | `rate_limited`
-	maxTracesOfPayer = 20_000
-	// recountEvery is how often what a payer has held is looked for, at most.
+	maxTracesOfAccount = 20_000
+	// recountEvery is how often what an account has held is looked for, at most.
 	recountEvery = 5 * time.Second
 	// traceSize is about what a trace takes in the bucket, bytes.
 	traceSize = 160
@@ -84,17 +84,17 @@ const (
 // NewApprovals opens the store.
 func NewApprovals(conn *bus.Conn) *Approvals {
 	return &Approvals{
-		bucket: conn.Bucket(bus.ApprovalsBucket), Quota: quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes),
-		Traces: quota.New("calls that a person decided on", maxTracesOfPayer, maxTracesOfPayer*traceSize),
+		bucket: conn.Bucket(bus.ApprovalsBucket), Quota: quota.New("calls that wait for a person", maxHeldOfAccount, maxHeldBytes),
+		Traces: quota.New("calls that a person decided on", maxTracesOfAccount, maxTracesOfAccount*traceSize),
 	}
 }
 
 // Approvers stands for those of a tenant who decide on the calls of others.
 func Approvers(tenant string) string { return "approvers:" + tenant } // IDs of principals begin with a digit
 
-// Asked stands for who made a call, as who answers what its tool asks: the payer, since
+// Asked stands for who made a call, as who answers what its tool asks: the account, since
 // nothing else tells anonymous callers apart.
-func Asked(payer string) string { return "asked:" + payer }
+func Asked(account string) string { return "asked:" + account }
 
 // decider is who decides on the call.
 func (h *HeldCall) decider() string { return cmp.Or(h.For, h.Principal) }
@@ -141,35 +141,35 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	over, err := a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife)
-	if fault.Is(err, fault.RateLimited) && a.recount(ctx, held.Payer) {
-		_, err = a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife)
+	over, err := a.Quota.Keep(held.Account, key, len(raw), ApprovalLife)
+	if fault.Is(err, fault.RateLimited) && a.recount(ctx, held.Account) {
+		_, err = a.Quota.Keep(held.Account, key, len(raw), ApprovalLife)
 	}
 	for _, old := range over {
 		// What nobody decided on in time; else it goes with the age of the bucket.
 		_ = a.bucket.Delete(ctx, old)
 	}
 	if err == nil {
-		err = a.trace(held.Payer, key)
+		err = a.trace(held.Account, key)
 	}
 	if err == nil {
 		err = a.bucket.Put(ctx, key, raw)
 	}
 	if err != nil {
-		a.Quota.Release(held.Payer, key)
+		a.Quota.Release(held.Account, key)
 	}
 	return err
 }
 
 // recount stops counting what was decided on at other edges, of which this one does not
 // hear, and reports whether there was any.
-func (a *Approvals) recount(ctx context.Context, payer string) bool {
+func (a *Approvals) recount(ctx context.Context, account string) bool {
 	var released atomic.Bool
 	looks := iter.Iterator[string]{MaxGoroutines: 16}
-	looks.ForEach(a.Quota.Recount(payer, recountEvery), func(key *string) {
+	looks.ForEach(a.Quota.Recount(account, recountEvery), func(key *string) {
 		// One that is not there may be about to be written.
 		if value, err := a.bucket.Get(ctx, *key); err == nil && len(value) == 0 {
-			a.Quota.Release(payer, *key)
+			a.Quota.Release(account, *key)
 			released.Store(true)
 		}
 	})
@@ -177,8 +177,8 @@ func (a *Approvals) recount(ctx context.Context, payer string) bool {
 }
 
 // trace counts a key that is about to be in the bucket, whatever becomes of its value.
-func (a *Approvals) trace(payer, key string) error {
-	_, err := a.Traces.Keep(payer, key, traceSize, storage.ApprovalTTL)
+func (a *Approvals) trace(account, key string) error {
+	_, err := a.Traces.Keep(account, key, traceSize, storage.ApprovalTTL)
 	return err
 }
 
@@ -233,7 +233,7 @@ func (a *Approvals) Take(ctx context.Context, decider, id string) (*HeldCall, er
 		return nil, UnknownApproval()
 	}
 	if err == nil {
-		a.Quota.Release(held.Payer, key)
+		a.Quota.Release(held.Account, key)
 	}
 	return held, err
 }
@@ -249,7 +249,7 @@ func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
 		return err
 	}
 	// Take gave its room back, which may be somebody else's by now.
-	if _, err := a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife); err != nil {
+	if _, err := a.Quota.Keep(held.Account, key, len(raw), ApprovalLife); err != nil {
 		return err
 	}
 	err = a.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
@@ -259,7 +259,7 @@ func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
 		return raw, nil
 	})
 	if err != nil && !fault.Is(err, fault.Conflict) {
-		a.Quota.Release(held.Payer, key)
+		a.Quota.Release(held.Account, key)
 	}
 	return err
 }
@@ -270,8 +270,8 @@ func (a *Approvals) Unuse(ctx context.Context, name string) error {
 }
 
 // Use implements gateway.Approvals.
-func (a *Approvals) Use(ctx context.Context, payer, name string) (bool, error) {
-	if err := a.trace(payer, usedKey(name)); err != nil {
+func (a *Approvals) Use(ctx context.Context, account, name string) (bool, error) {
+	if err := a.trace(account, usedKey(name)); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)

@@ -66,11 +66,11 @@ const (
 	maxRemembered = 50_000
 )
 
-// Bounds of the records that one payer has through one edge. Results are kept in
+// Bounds of the records that one account has through one edge. Results are kept in
 // three quarters of that room; beyond, only that the call ran.
 const (
 	//limit:party idempotency keys in 24 h | `rate_limited`
-	maxKeysOfPayer = 50_000
+	maxKeysOfAccount = 50_000
 	//limit:party their bytes; beyond 12 MiB only that the calls ran is kept | `rate_limited`
 	maxKeyBytes = 16 << 20
 	resultsPart = 0.75
@@ -83,7 +83,7 @@ const (
 // results, so that it does not make them again when the bucket is lost.
 type Outcomes struct {
 	bucket *bus.Bucket
-	// Quota bounds the records that one payer has through one edge.
+	// Quota bounds the records that one account has through one edge.
 	Quota *quota.Quota
 
 	mu         sync.Mutex
@@ -99,7 +99,7 @@ type remembered struct {
 
 // NewOutcomes opens the store.
 func NewOutcomes(conn *bus.Conn) *Outcomes {
-	return &Outcomes{bucket: conn.Bucket(bus.OutcomesBucket), Quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), remembered: map[string]remembered{}}
+	return &Outcomes{bucket: conn.Bucket(bus.OutcomesBucket), Quota: quota.New("idempotency keys", maxKeysOfAccount, maxKeyBytes), remembered: map[string]remembered{}}
 }
 
 // ErrTaken is the cause of the error for a key that another call has.
@@ -149,15 +149,15 @@ func (s *Outcomes) Find(ctx context.Context, key string) (*Outcome, uint64, erro
 	return s.Look(again, key) // another edge may have made it
 }
 
-// Admit counts a record that is about to be made for its payer. The error has
+// Admit counts a record that is about to be made for its account. The error has
 // reason RateLimited when there is no room.
-func (s *Outcomes) Admit(payer, key string, o *Outcome) error {
+func (s *Outcomes) Admit(account, key string, o *Outcome) error {
 	size, err := size(key, o)
 	if err != nil {
 		return err
 	}
 	// By call, so that one who loses the key gives back what it took itself.
-	_, err = s.Quota.Keep(payer, o.Call, size, storage.OutcomeTTL)
+	_, err = s.Quota.Keep(account, o.Call, size, storage.OutcomeTTL)
 	return err
 }
 
@@ -210,32 +210,32 @@ func (s *Outcomes) Learn(ctx context.Context, key string, o *Outcome, revision u
 	}
 }
 
-// End writes how a call ended, with as much of its result as its payer has room
+// End writes how a call ended, with as much of its result as its account has room
 // for. When that cannot be written, the instance still knows, for a while.
-func (s *Outcomes) End(ctx context.Context, payer, key string, o *Outcome, revision uint64) {
+func (s *Outcomes) End(ctx context.Context, account, key string, o *Outcome, revision uint64) {
 	s.remember(key, o)
 	full, err := size(key, o)
 	if err == nil {
-		_, err = s.Quota.Keep(payer, o.Call, full, storage.OutcomeTTL)
+		_, err = s.Quota.Keep(account, o.Call, full, storage.OutcomeTTL)
 	}
-	if err != nil || !s.Quota.Room(payer, resultsPart) {
+	if err != nil || !s.Quota.Below(account, resultsPart) {
 		o.forgetResult()
-		_ = s.Admit(payer, key, o)
+		_ = s.Admit(account, key, o)
 	}
 	if _, err := s.put(ctx, key, o, revision); errors.Is(err, ErrTaken) {
-		s.forget(payer, key, o)
+		s.forget(account, key, o)
 	}
 }
 
 // Drop removes the record of a call that did not run after all. When that fails,
 // the instance knows that nothing came of it.
-func (s *Outcomes) Drop(ctx context.Context, payer, key string, o *Outcome, revision uint64) {
-	s.forget(payer, key, o)
+func (s *Outcomes) Drop(ctx context.Context, account, key string, o *Outcome, revision uint64) {
+	s.forget(account, key, o)
 	_ = s.bucket.DeleteAt(ctx, key, revision)
 }
 
 // Release gives back the room of a call that was admitted and did not begin.
-func (s *Outcomes) Release(payer string, o *Outcome) { s.Quota.Release(payer, o.Call) }
+func (s *Outcomes) Release(account string, o *Outcome) { s.Quota.Release(account, o.Call) }
 
 // put writes a record in place of an earlier one of the same call, and returns
 // its revision. Its error has cause ErrTaken when another call has the key: one
@@ -280,8 +280,8 @@ func (s *Outcomes) remember(key string, o *Outcome) {
 
 // forget forgets a key, unless it is another call's by now, and gives back the
 // room of the call.
-func (s *Outcomes) forget(payer, key string, o *Outcome) {
-	s.Release(payer, o)
+func (s *Outcomes) forget(account, key string, o *Outcome) {
+	s.Release(account, o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.remembered[key].outcome.Call == o.Call {

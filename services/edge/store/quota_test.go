@@ -18,9 +18,9 @@ func TestH1SessionsOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, bustest.Connect(t, bustest.Server(t)))
 	s.Quota = quota.New("sessions", 3, 1<<20)
-	create := func(payer string) string {
+	create := func(account string) string {
 		t.Helper()
-		n := &store.Session{Principal: "p", Payer: payer, Version: "2025-06-18"}
+		n := &store.Session{Principal: "p", Account: account, Version: "2025-06-18"}
 		if err := s.Create(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -68,12 +68,12 @@ func TestH1TracesOfApprovalsAreBounded(t *testing.T) {
 	if err := a.Unuse(t.Context(), "name0"); err != nil {
 		t.Fatal(err)
 	}
-	hold := func(payer string) error {
-		h := &store.HeldCall{ID: rand.Text(), Principal: payer, Payer: payer, Expires: time.Now().Add(time.Minute)}
+	hold := func(account string) error {
+		h := &store.HeldCall{ID: rand.Text(), Principal: account, Account: account, Expires: time.Now().Add(time.Minute)}
 		if err := a.Hold(t.Context(), h); err != nil {
 			return err
 		}
-		_, err := a.Take(t.Context(), payer, h.ID)
+		_, err := a.Take(t.Context(), account, h.ID)
 		return err
 	}
 	for range 2 {
@@ -103,7 +103,7 @@ func TestDecidedElsewhere(t *testing.T) {
 	here, there := store.NewApprovals(bustest.Connect(t, url)), store.NewApprovals(bustest.Connect(t, url))
 	here.Quota = quota.New("held calls", 3, 1<<20)
 	hold := func() (string, error) {
-		h := &store.HeldCall{ID: rand.Text(), Principal: "ada", Payer: "ada", Expires: time.Now().Add(time.Minute)}
+		h := &store.HeldCall{ID: rand.Text(), Principal: "ada", Account: "ada", Expires: time.Now().Add(time.Minute)}
 		return h.ID, here.Hold(t.Context(), h)
 	}
 	var held []string

@@ -27,8 +27,8 @@ type Session struct {
 	ID string `json:"-"`
 	// Principal is who opened it, and the only one it is for.
 	Principal string `json:"principal"`
-	// Payer is whose share of the room it takes.
-	Payer        string         `json:"payer,omitzero"`
+	// Account is whose share of the room it takes.
+	Account      string         `json:"payer,omitzero"`
 	Version      string         `json:"version"`
 	ClientName   string         `json:"clientName,omitzero"`
 	ClientVer    string         `json:"clientVersion,omitzero"`
@@ -63,7 +63,7 @@ const maxAbout = 4 << 10
 // Bounds of Quota.
 const (
 	//limit:party sessions | the oldest are removed
-	maxSessionsOfPayer = 10_000
+	maxSessionsOfAccount = 10_000
 	//limit:party their bytes | the oldest are removed
 	maxSessionBytes = 16 << 20
 )
@@ -74,7 +74,7 @@ const (
 // key. The methods may be used from any goroutine.
 type Sessions struct {
 	bucket *bus.Bucket
-	// Quota bounds the sessions that one payer has through one edge. Of more, the one
+	// Quota bounds the sessions that one account has through one edge. Of more, the one
 	// that was opened or changed longest ago ends.
 	Quota *quota.Quota
 	stop  func()
@@ -106,7 +106,7 @@ const (
 // NewSessions opens the store. Close it before the connection.
 func NewSessions(conn *bus.Conn) (_ *Sessions, err error) {
 	bucket := conn.Bucket(bus.SessionsBucket)
-	s := &Sessions{bucket: bucket, Quota: quota.New("sessions", maxSessionsOfPayer, maxSessionBytes), cached: map[string]cachedSession{}, heard: map[string]time.Time{}}
+	s := &Sessions{bucket: bucket, Quota: quota.New("sessions", maxSessionsOfAccount, maxSessionBytes), cached: map[string]cachedSession{}, heard: map[string]time.Time{}}
 	if s.stop, err = bucket.OnWrite(">", s.forget); err != nil {
 		return nil, err
 	}
@@ -134,9 +134,9 @@ func (s *Sessions) Create(ctx context.Context, n *Session) error {
 	return s.bucket.Put(ctx, n.ID, raw)
 }
 
-// makeRoom ends the oldest sessions of the same payer, if it has too many.
+// makeRoom ends the oldest sessions of the same account, if it has too many.
 func (s *Sessions) makeRoom(ctx context.Context, n *Session, size int) error {
-	for _, id := range s.Quota.Displace(n.Payer, n.ID, size, storage.SessionTTL) {
+	for _, id := range s.Quota.Displace(n.Account, n.ID, size, storage.SessionTTL) {
 		if err := s.bucket.Delete(ctx, id); err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (s *Sessions) Delete(ctx context.Context, id string) error {
 	defer s.forget(id)
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	s.Quota.Release(n.Payer, id)
+	s.Quota.Release(n.Account, id)
 	return s.bucket.Delete(ctx, id)
 }
 

@@ -67,7 +67,7 @@ func made[T any](field **T) *T {
 	return *field
 }
 
-// H1: what is deleted leaves the bucket: who opens sessions and ends them would else
+// H1: what is deleted leaves the bucket: who opens sessions and ends them would otherwise
 // fill it with the marks of that.
 func TestH1DeletedKeysLeaveTheirBucket(t *testing.T) {
 	t.Parallel()

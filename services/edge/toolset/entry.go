@@ -48,7 +48,7 @@ func (m *Member) PromptEntry(shown string, entry []byte) ([]byte, error) {
 }
 
 func (m *Member) entry(shown string, entry []byte, fix func(map[string]jsontext.Value) error) ([]byte, error) {
-	if shown == m.Of && m.Title == nil && m.Description == nil && len(m.Fixed) == 0 {
+	if shown == m.Tool && m.Title == nil && m.Description == nil && len(m.Fixed) == 0 {
 		return entry, nil
 	}
 	var members map[string]jsontext.Value

@@ -31,7 +31,7 @@ const (
 // Member is a tool or prompt that a set shows in a changed form.
 type Member struct {
 	// Of is its name in its service.
-	Of string
+	Tool string
 	// Title and Description replace its own; nil keeps them.
 	Title, Description *string
 	// Fixed are arguments that the edge adds; clients neither see nor send them.
@@ -76,7 +76,7 @@ func New(c Config) *Set {
 func newNames(members map[string]*Member, has func(string) bool) Names {
 	n := Names{members: members, shown: map[string][]string{}, has: has}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		of := members[name].Of
+		of := members[name].Tool
 		n.shown[of] = append(n.shown[of], name)
 	}
 	return n
@@ -98,7 +98,7 @@ func (n *Names) Find(shown string) (Member, bool) {
 		return *m, true
 	}
 	if len(n.shown[shown]) == 0 && n.has(shown) {
-		return Member{Of: shown}, true
+		return Member{Tool: shown}, true
 	}
 	return Member{}, false
 }
@@ -120,7 +120,7 @@ func (n *Names) Has(of string) bool {
 }
 
 // Shown returns the names under which the set shows a tool or prompt.
-func (n *Names) Shown(of string) []string {
+func (n *Names) Aliases(of string) []string {
 	if shown := n.shown[of]; len(shown) > 0 {
 		return shown
 	}

@@ -26,7 +26,7 @@ func FuzzArguments(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	m := toolset.Member{Of: "lookup", Fixed: fixed("table", `"orders"`, "Sort_by", `{"by":["a"]}`)}
+	m := toolset.Member{Tool: "lookup", Fixed: fixed("table", `"orders"`, "Sort_by", `{"by":["a"]}`)}
 	f.Fuzz(func(t *testing.T, arguments []byte) {
 		out, err := m.Arguments(arguments)
 		if err != nil {
@@ -60,7 +60,7 @@ func FuzzArguments(f *testing.F) {
 func TestToolEntry(t *testing.T) {
 	t.Parallel()
 	title, description := "Find", "Finds."
-	m := toolset.Member{Of: "lookup", Title: &title, Description: &description, Fixed: fixed("table", `"orders"`)}
+	m := toolset.Member{Tool: "lookup", Title: &title, Description: &description, Fixed: fixed("table", `"orders"`)}
 	entry := func(schema string) []byte {
 		return []byte(`{"name":"lookup","description":"own","inputSchema":` + schema + `,"annotations":{"readOnlyHint":true}}`)
 	}
@@ -82,7 +82,7 @@ func TestToolEntry(t *testing.T) {
 			t.Errorf("%s\nbecame %s, %v\n   not %s", schema, got, err, whole)
 		}
 	}
-	as := toolset.Member{Of: "lookup"}
+	as := toolset.Member{Tool: "lookup"}
 	if got, err := as.ToolEntry("lookup", entry(`{}`)); err != nil || string(got) != string(entry(`{}`)) {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -31,7 +31,7 @@ func (r *root) Subscription() any { return &subscription{r.api, r.closing} }
 type (
 	callerKey struct{}
 	// stayKey is of whose connection a subscription is on.
-	stayKey struct{}
+	leaseKey struct{}
 )
 
 func callerOf(ctx context.Context) api.Caller {

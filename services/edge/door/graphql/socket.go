@@ -37,23 +37,23 @@ const (
 
 // subscribe serves a client that subscribes.
 func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
-	stay, err := door.NewStay(h.cfg.API, r, "graphql")
+	lease, err := door.NewLease(h.cfg.API, r, "graphql")
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	defer stay.Close()
+	defer lease.Close()
 	h.cfg.Connections.Serve(w, r, door.SocketConfig{
-		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Ended: stay.Context().Done(),
+		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Ended: lease.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
-		return &connection{h: h, stay: stay, out: s, operations: map[string]context.CancelFunc{}}
+		return &connection{h: h, lease: lease, out: s, operations: map[string]context.CancelFunc{}}
 	})
 }
 
 // connection is a socket of one client.
 type connection struct {
 	h        *Handler
-	stay     door.Stay
+	lease    door.Lease
 	out      *door.Socket
 	begun    bool // connection_init came
 	draining bool
@@ -115,7 +115,7 @@ func (c *connection) subscribe(ctx context.Context, f frame) {
 		c.out.Close(closeInvalid, "an id has 1 to 128 bytes")
 		return
 	}
-	op, err := c.h.read(c.stay.Caller(), f.Payload)
+	op, err := c.h.read(c.lease.Caller(), f.Payload)
 	c.mu.Lock()
 	_, taken := c.operations[f.ID]
 	switch {
@@ -160,10 +160,10 @@ func (c *connection) run(ctx context.Context, id string, op *operation) frame {
 	defer sources.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, release := c.h.cfg.API.Hold(ctx)
+	ctx, release := c.h.cfg.API.Track(ctx)
 	defer release()
-	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, c.stay.Caller()), runningKey{}, &sources)
-	ctx = context.WithValue(ctx, stayKey{}, c.stay.Stay)
+	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, c.lease.Caller()), runningKey{}, &sources)
+	ctx = context.WithValue(ctx, leaseKey{}, c.lease.Lease)
 	responses, err := op.schema.Subscribe(ctx, op.query, op.name, op.variables)
 	if err != nil {
 		return failed(id, refusal(err))

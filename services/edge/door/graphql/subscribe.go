@@ -109,11 +109,11 @@ type resourceUpdate struct{ URI string }
 
 // ResourceUpdated resolves resourceUpdated.
 func (s *subscription) ResourceUpdated(ctx context.Context, in struct{ URI string }) (<-chan *resourceUpdate, error) {
-	stay, ok := ctx.Value(stayKey{}).(*gateway.Stay)
+	lease, ok := ctx.Value(leaseKey{}).(*gateway.Lease)
 	if !ok {
 		return nil, fail(fault.New(fault.Internal, "a subscription without a connection"))
 	}
-	updates, err := s.api.Updates(ctx, callerOf(ctx), stay, in.URI)
+	updates, err := s.api.Updates(ctx, callerOf(ctx), lease, in.URI)
 	if err != nil {
 		return nil, fail(err)
 	}

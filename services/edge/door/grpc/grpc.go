@@ -55,7 +55,7 @@ type Config struct {
 type Server struct {
 	server  *rpc.Server
 	health  *health.Server
-	hold    func(context.Context) (context.Context, func())
+	track   func(context.Context) (context.Context, func())
 	errors  *log.Logger
 	streams atomic.Int64
 }
@@ -65,7 +65,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Server{health: health.NewServer(), hold: cfg.API.HoldAny, errors: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
+	s := &Server{health: health.NewServer(), track: cfg.API.TrackAny, errors: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
 	guard := guard{cfg.API, cfg.Logger}
 	s.server = rpc.NewServer(
 		rpc.MaxRecvMsgSize(maxMessage), rpc.MaxSendMsgSize(maxResult),

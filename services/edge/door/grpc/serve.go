@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration)
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.streams.Add(1)
 	defer s.streams.Add(-1)
-	ctx, release := s.hold(r.Context())
+	ctx, release := s.track(r.Context())
 	// After the last byte is written, not when the call has its result.
 	defer release()
 	ctx, gone := context.WithCancel(ctx)

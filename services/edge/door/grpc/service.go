@@ -236,11 +236,11 @@ func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) 
 const maxWatched = 200
 
 func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingServer[gatewayv1.WatchResponse]) error {
-	stay, err := s.api.Stay(stream.Context(), caller(stream.Context(), ""))
+	lease, err := s.api.Lease(stream.Context(), caller(stream.Context(), ""))
 	if err != nil {
 		return err
 	}
-	defer stay.Close()
+	defer lease.Close()
 	if len(r.Uris) > maxWatched {
 		return fault.New(fault.TooLarge, "one watch is of at most %d resources", maxWatched)
 	}
@@ -249,7 +249,7 @@ func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingSer
 			return err
 		}
 	}
-	sub := stay.Subscribe(func(uri string) bool { return slices.Contains(r.Uris, uri) })
+	sub := lease.Subscribe(func(uri string) bool { return slices.Contains(r.Uris, uri) })
 	defer sub.Close()
 	if err := stream.Send(&gatewayv1.WatchResponse{}); err != nil {
 		return err
@@ -270,8 +270,8 @@ func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingSer
 			}
 		case <-s.api.Closing():
 			return nil
-		case <-stay.Context().Done():
-			if err := stay.Ended(); err != nil {
+		case <-lease.Context().Done():
+			if err := lease.Ended(); err != nil {
 				return err
 			}
 			return fault.New(fault.Cancelled, "cancelled")

@@ -126,7 +126,7 @@ func readLine(in *bufio.Reader, limit int) (jsontext.Value, error) {
 func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value]) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ctx, release := h.cfg.API.HoldAny(ctx)
+	ctx, release := h.cfg.API.TrackAny(ctx)
 	defer release()
 	h.each(ctx, h.cfg.API.Batch, who, parallel, check, calls, func(i int, s api.Slot) {
 		s.Index = &i

@@ -43,7 +43,7 @@ type documents struct {
 	size int
 }
 
-func (d *documents) of(revision any) []byte {
+func (d *documents) document(revision any) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.kept[revision]
@@ -64,7 +64,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request, who api.Caller
 	if err != nil {
 		return err
 	}
-	document := h.documents.of(revision)
+	document := h.documents.document(revision)
 	if document == nil {
 		tools, _, err := h.cfg.API.Tools(r.Context(), who, "", 0)
 		if err != nil {

@@ -28,7 +28,7 @@ func Serve(ctx context.Context, conn *bus.Conn, g *gateway.Gateway) (*bus.Server
 	return bus.ServeGateway(ctx, conn, bus.ServerConfig{
 		Concurrency: concurrency,
 		Handler: func(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
-			ctx, release := g.Hold(ctx)
+			ctx, release := g.Track(ctx)
 			defer release()
 			return call(ctx, g, out.Sender(), req)
 		},

@@ -63,23 +63,23 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	stream := d.cfg.Connections.Last(w, r)
-	stay, err := d.cfg.Gateway.Stay(stream.Context(), "sse", who)
+	lease, err := d.cfg.Gateway.Lease(stream.Context(), "sse", who)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	stream.Serve(func(events *door.Events) { d.serve(stay, events) })
+	stream.Serve(func(events *door.Events) { d.serve(lease, events) })
 }
 
 // serve serves a client until its stream ends.
-func (d *Door) serve(stay *gateway.Stay, events *door.Events) {
-	defer stay.Close()
-	posts := d.cfg.Gateway.OpenMailbox(stay)
+func (d *Door) serve(lease *gateway.Lease, events *door.Events) {
+	defer lease.Close()
+	posts := d.cfg.Gateway.OpenMailbox(lease)
 	defer posts.Close()
 	events.Notify(door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
-	ctx, cancel := context.WithCancel(stay.Context())
+	ctx, cancel := context.WithCancel(lease.Context())
 	connection := protocol.NewConnection(protocol.ConnectionConfig{
-		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Stay: stay,
+		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Lease: lease,
 	})
 	defer connection.Wait()
 	defer events.End() // who waits for the client to read does not any more
@@ -89,7 +89,7 @@ func (d *Door) serve(stay *gateway.Stay, events *door.Events) {
 		select {
 		case <-posts.C:
 			for _, p := range posts.Take() {
-				from, err := d.cfg.Gateway.Posted(ctx, stay, p)
+				from, err := d.cfg.Gateway.Posted(ctx, lease, p)
 				if err != nil {
 					connection.Refuse(err)
 					continue

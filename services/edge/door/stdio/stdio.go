@@ -60,12 +60,12 @@ func New(cfg Config) *Door {
 // other harm. Run returns the error of the output, if there was one; a read of
 // the input, and a write that the client does not take, may outlive it.
 func (d *Door) Run(ctx context.Context) error {
-	stay, err := d.cfg.Server.Stay(context.WithoutCancel(ctx), "stdio", d.cfg.Credentials)
+	lease, err := d.cfg.Server.Lease(context.WithoutCancel(ctx), "stdio", d.cfg.Credentials)
 	if err != nil {
 		return err
 	}
-	defer stay.Close()
-	d.connection = protocol.NewConnection(protocol.ConnectionConfig{Server: d.cfg.Server, Out: d, Door: "stdio", Limits: d.cfg.Limits, Modern: true, Stay: stay})
+	defer lease.Close()
+	d.connection = protocol.NewConnection(protocol.ConnectionConfig{Server: d.cfg.Server, Out: d, Door: "stdio", Limits: d.cfg.Limits, Modern: true, Lease: lease})
 	calls, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	lines := make(chan line)

@@ -94,7 +94,7 @@ func (h *Handler) create(ctx context.Context, req *protocol.Request, s *store.Se
 	if err != nil {
 		return err
 	}
-	s.Principal, s.Payer = who.ID(), gateway.Payer(who, req.Credentials)
+	s.Principal, s.Account = who.ID(), gateway.Account(who, req.Credentials)
 	return h.cfg.Sessions.Create(ctx, s)
 }
 
@@ -152,19 +152,19 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newWriter(w, door.Accept{Events: true})
 	out.lasting = h.cfg.Connections.Last(w, r)
-	stay, err := h.cfg.Gateway.Stay(out.lasting.Context(), "streamable", who)
+	lease, err := h.cfg.Gateway.Lease(out.lasting.Context(), "streamable", who)
 	if err != nil {
 		writeError(w, nil, opened.Version, err)
 		return
 	}
-	changes, err := h.cfg.Server.ChangesOf(stay, opened, since)
+	changes, err := h.cfg.Server.ChangesOf(lease, opened, since)
 	if err != nil {
-		stay.Close()
+		lease.Close()
 		writeError(w, nil, opened.Version, err)
 		return
 	}
 	out.last(func(out *writer) {
-		defer stay.Close()
+		defer lease.Close()
 		changes(out)
 	})
 }

@@ -174,14 +174,14 @@ func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	w.svc.ResourceUpdated("note:///one")
 	hears(mcp.NotifyResourceUpdated)
 
-	stay, err := server.Stay(ctx, "streamable", gateway.Credentials{})
+	lease, err := server.Lease(ctx, "streamable", gateway.Credentials{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stay.Close()
+	defer lease.Close()
 	session := func(context.Context) *store.Session { return &store.Session{Subscribed: []string{"note:///by/1"}} }
 	open := make(chan struct{})
-	running.Go(func() { server.Changes(ctx, stay, out, session, func() { close(open) }) })
+	running.Go(func() { server.Changes(ctx, lease, out, session, func() { close(open) }) })
 	receive(t, "a stream of changes", open)
 	w.svc.ResourceUpdated("note:///by/1")
 	hears(mcp.NotifyResourceUpdated)

@@ -86,7 +86,7 @@ var kinds = map[string]kind{
 // connection is the API of version 1.0.0 over one socket.
 type connection struct {
 	h        *Handler
-	stay     door.Stay
+	lease    door.Lease
 	out      *door.Socket
 	draining bool
 	running  sync.WaitGroup
@@ -96,8 +96,8 @@ type connection struct {
 	bytes    int // of the requests in flight
 }
 
-func newConnection(h *Handler, stay door.Stay, out *door.Socket) *connection {
-	return &connection{h: h, stay: stay, out: out, inFlight: map[string]context.CancelFunc{}}
+func newConnection(h *Handler, lease door.Lease, out *door.Socket) *connection {
+	return &connection{h: h, lease: lease, out: out, inFlight: map[string]context.CancelFunc{}}
 }
 
 // Drain implements door.Connection.
@@ -127,7 +127,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		r.fail(err)
 		return
 	}
-	ctx, release := c.h.cfg.API.HoldAny(ctx) // of which each result is one message
+	ctx, release := c.h.cfg.API.TrackAny(ctx) // of which each result is one message
 	c.running.Go(func() {
 		defer release()
 		var v any

@@ -41,7 +41,7 @@ func (r *request) tool(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.result(r.do(ctx, in.Call(r.stay.Caller(), r.onFrame)))
+	return r.result(r.do(ctx, in.Call(r.lease.Caller(), r.onFrame)))
 }
 
 // result reads the result of a tool.
@@ -59,7 +59,7 @@ func (r *request) resource(ctx context.Context) (any, error) {
 	if err := r.data(&in, "an object with uri"); err != nil {
 		return nil, err
 	}
-	return r.do(ctx, r.stay.Caller().Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame))
+	return r.do(ctx, r.lease.Caller().Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame))
 }
 
 func (r *request) prompt(ctx context.Context) (any, error) {
@@ -70,11 +70,11 @@ func (r *request) prompt(ctx context.Context) (any, error) {
 	if err := r.data(&in, "an object with name and arguments"); err != nil {
 		return nil, err
 	}
-	return r.do(ctx, r.stay.Caller().Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame))
+	return r.do(ctx, r.lease.Caller().Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame))
 }
 
 func (r *request) sampling(ctx context.Context) (any, error) {
-	return r.h.cfg.API.Sample(ctx, r.stay.Caller(), r.Data, r.onFrame)
+	return r.h.cfg.API.Sample(ctx, r.lease.Caller(), r.Data, r.onFrame)
 }
 
 // approve agrees to a held call, and answers as the call would have been, or
@@ -91,7 +91,7 @@ func (r *request) approve(ctx context.Context) (any, error) {
 	if in.Approve == nil {
 		return nil, fault.New(fault.InvalidRequest, "data is %s", form)
 	}
-	return r.result(r.h.cfg.API.Approve(ctx, r.stay.Caller(), in.Approval, *in.Approve))
+	return r.result(r.h.cfg.API.Approve(ctx, r.lease.Caller(), in.Approval, *in.Approve))
 }
 
 // answer goes on with a call whose tool asked something, and answers as the call would
@@ -108,7 +108,7 @@ func (r *request) answer(ctx context.Context) (any, error) {
 	if in.Responses.Kind() != '{' {
 		return nil, fault.New(fault.InvalidRequest, "data is %s", form)
 	}
-	return r.result(r.h.cfg.API.Answer(ctx, r.stay.Caller(), in.Elicitation, in.Responses, r.onFrame))
+	return r.result(r.h.cfg.API.Answer(ctx, r.lease.Caller(), in.Elicitation, in.Responses, r.onFrame))
 }
 
 // batch carries out many calls concurrently. Each has its own batch_result
@@ -125,7 +125,7 @@ func (r *request) batch(ctx context.Context) (any, error) {
 		return nil, fault.New(fault.TooLarge, "a batch has at most %d calls", maxBatch)
 	}
 	failed := 0
-	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.stay.Caller(), nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
+	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.lease.Caller(), nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
 		slot := api.NewSlot(result, err, forms.WebSocket)
 		slot.Index = &i
 		if slot.IsError {

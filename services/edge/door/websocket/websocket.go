@@ -52,22 +52,22 @@ func New(cfg Config) *Handler {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.cfg.Guard.Check(r)
-	var stay door.Stay
+	var lease door.Lease
 	if err == nil {
-		stay, err = door.NewStay(h.cfg.API, r, "websocket")
+		lease, err = door.NewLease(h.cfg.API, r, "websocket")
 	}
 	if err != nil {
 		door.RefuseProblem(w, err)
 		return
 	}
-	defer stay.Close()
+	defer lease.Close()
 	h.cfg.Connections.Serve(w, r, door.SocketConfig{
-		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Ended: stay.Context().Done(),
+		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Ended: lease.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
-		t := &undecided{h: h, stay: stay, socket: s}
+		t := &undecided{h: h, lease: lease, socket: s}
 		switch s.Protocol {
 		case Busbar:
-			t.Connection = newConnection(h, stay, s)
+			t.Connection = newConnection(h, lease, s)
 		case MCP:
 			t.Connection = t.mcp()
 		}
@@ -80,13 +80,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type undecided struct {
 	door.Connection
 	h      *Handler
-	stay   door.Stay
+	lease  door.Lease
 	socket *door.Socket
 }
 
 func (u *undecided) mcp() door.Connection {
 	return protocol.NewConnection(protocol.ConnectionConfig{
-		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Stay: u.stay.Stay,
+		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Lease: u.lease.Lease,
 	})
 }
 
@@ -99,7 +99,7 @@ func (u *undecided) Receive(ctx context.Context, message []byte) {
 		if json.Unmarshal(message, &first) == nil && first.Version != nil || mcp.IsBatch(message) {
 			u.Connection = u.mcp()
 		} else {
-			u.Connection = newConnection(u.h, u.stay, u.socket)
+			u.Connection = newConnection(u.h, u.lease, u.socket)
 		}
 	}
 	u.Connection.Receive(ctx, message)
@@ -108,7 +108,7 @@ func (u *undecided) Receive(ctx context.Context, message []byte) {
 // Drain implements door.Connection.
 func (u *undecided) Drain() {
 	if u.Connection == nil {
-		u.Connection = newConnection(u.h, u.stay, u.socket) // it is too late to choose
+		u.Connection = newConnection(u.h, u.lease, u.socket) // it is too late to choose
 	}
 	u.Connection.Drain()
 }

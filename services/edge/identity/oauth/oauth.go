@@ -42,11 +42,11 @@ type Request struct {
 	Token string
 	// Proofs are the values of the header DPoP. Proven is set if the token came with the
 	// scheme DPoP instead of Bearer.
-	Proofs []string
-	Proven bool
+	Proofs    []string
+	WithProof bool
 	// Again is set if the request was accepted before and is checked again: then its proof is
 	// already used and may be old.
-	Again bool
+	Recheck bool
 	// Method, Host, Path and Secure are of the HTTP request.
 	Method, Host, Path string
 	Secure             bool

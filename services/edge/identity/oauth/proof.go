@@ -40,9 +40,9 @@ func (v *Verifier) confirm(t *Token, r *Request) error {
 	}
 	required := v.issuers[t.Issuer] != nil && v.issuers[t.Issuer].cfg.RequireDPoP
 	switch {
-	case c.Key != "" && !r.Proven:
+	case c.Key != "" && !r.WithProof:
 		return bad("bound to a key, but sent as Bearer")
-	case c.Key == "" && r.Proven:
+	case c.Key == "" && r.WithProof:
 		return bad("not bound to a key, but sent as DPoP")
 	case c.Key == "" && required:
 		return bad("not bound to a key, which this issuer's tokens must be")
@@ -87,7 +87,7 @@ func (v *Verifier) prove(thumbprint string, r *Request) error {
 	if p.Method != r.Method || !r.at(p.URL) || !same(p.Token, base64url(sum[:])) {
 		return badProof("made for another request or token")
 	}
-	if r.Again {
+	if r.Recheck {
 		return nil
 	}
 	now := time.Now()

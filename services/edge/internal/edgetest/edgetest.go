@@ -231,7 +231,7 @@ func (s *Service) addCalls() {
 func (s *Service) addState() {
 	remember := func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		if c.State() == nil {
-			c.Keep([]byte("secret"))
+			c.SetState([]byte("secret"))
 		}
 		if _, err := c.Ask(service.Elicit("ok", "OK?", map[string]any{"type": "object", "properties": map[string]any{}})); err != nil {
 			return nil, err

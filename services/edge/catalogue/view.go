@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Sight is what of the catalogue somebody may know of.
-type Sight interface {
+// View is what of the catalogue somebody may know of.
+type View interface {
 	// Key is the same for all that see the same, and for nobody else.
 	Key() string
 	// Sees reports whether a name is shown. kind is one of Tools, Prompts, Resources,
@@ -28,18 +28,18 @@ type views struct {
 
 // For returns the snapshot as somebody sees it: with nothing that the sight does
 // not show, in lists and by name. nil sees everything.
-func (s *Snapshot) For(sight Sight) *Snapshot {
-	if sight == nil {
+func (s *Snapshot) For(view View) *Snapshot {
+	if view == nil {
 		return s
 	}
-	key := sight.Key()
+	key := view.Key()
 	s.views.mu.Lock()
 	v := s.views.all[key]
 	s.views.mu.Unlock()
 	if v != nil {
 		return v
 	}
-	v = s.seen(sight)
+	v = s.seen(view)
 	s.views.mu.Lock()
 	defer s.views.mu.Unlock()
 	if s.views.all == nil || len(s.views.all) >= maxViews {
@@ -50,10 +50,10 @@ func (s *Snapshot) For(sight Sight) *Snapshot {
 }
 
 // seen makes the view of a sight.
-func (s *Snapshot) seen(sight Sight) *Snapshot {
+func (s *Snapshot) seen(view View) *Snapshot {
 	v := *s
-	v.sight = sight
-	if t, ok := sight.(*through); ok {
+	v.view = view
+	if t, ok := view.(*through); ok {
 		v.set = t.set
 	}
 	services := map[string]bool{}
@@ -116,11 +116,11 @@ func (s *Snapshot) owner(kind Kind, name string) string {
 
 // shows reports whether the snapshot shows a name.
 func (s *Snapshot) shows(kind Kind, name string, service string) bool {
-	if s.sight == nil {
+	if s.view == nil {
 		return true
 	}
 	if kind == LegacyTools {
 		kind = Tools
 	}
-	return s.sight.Sees(kind, name, service)
+	return s.view.Sees(kind, name, service)
 }

@@ -20,7 +20,7 @@ const (
 
 // places are the calls of one key that may be in flight at this edge: its share
 // of all, and what other edges lend it.
-type places struct {
+type slots struct {
 	counter
 	share   int
 	running int
@@ -34,17 +34,17 @@ type loaned struct {
 	heard time.Duration
 }
 
-func newPlaces(k key) *places {
-	return &places{counter: counter{key: k, hash: k.hash()}, lent: map[string]loaned{}, borrowed: map[string]loaned{}}
+func newSlots(k key) *slots {
+	return &slots{counter: counter{key: k, hash: k.hash()}, lent: map[string]loaned{}, borrowed: map[string]loaned{}}
 }
 
-func (p *places) base() *counter { return &p.counter }
+func (p *slots) base() *counter { return &p.counter }
 
 // free is how many more calls may be in flight.
-func (p *places) free(s *standing, now time.Duration) int {
-	if p.epoch != s.latest {
-		e := s.epochs[len(s.epochs)-1]
-		p.share, p.epoch, p.others.pauseUntil = e.places(s.self, p.hash, p.key.limit.Concurrent), s.latest, 0
+func (p *slots) free(s *holdings, now time.Duration) int {
+	if p.period != s.latest {
+		e := s.periods[len(s.periods)-1]
+		p.share, p.period, p.others.pauseUntil = e.slots(s.self, p.hash, p.key.limit.Concurrent), s.latest, 0
 		for edge := range p.borrowed {
 			if !s.view().has(edge) { // the rest will have its share
 				delete(p.borrowed, edge)
@@ -67,7 +67,7 @@ func total(loans map[string]loaned, now, good, lost time.Duration) (n int) {
 	return n
 }
 
-func (p *places) take(s *standing, now time.Duration) (ok bool, wait time.Duration) {
+func (p *slots) take(s *holdings, now time.Duration) (ok bool, wait time.Duration) {
 	if p.free(s, now) <= 0 {
 		return false, freed
 	}
@@ -76,7 +76,7 @@ func (p *places) take(s *standing, now time.Duration) (ok bool, wait time.Durati
 }
 
 // release gives a place back.
-func (p *places) release() {
+func (p *slots) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
@@ -85,7 +85,7 @@ func (p *places) release() {
 // lend lets an edge have so many places in all, half of what is free at most of
 // what it does not have yet, and returns how many it has. What others have lent is
 // not lent again: who loses it would have less than nothing.
-func (p *places) lend(s *standing, edge string, want int, now time.Duration) int {
+func (p *slots) lend(s *holdings, edge string, want int, now time.Duration) int {
 	free, has := p.free(s, now), p.lent[edge].n
 	own := p.share - total(p.lent, now, loan, loan)
 	n := min(want, has+(max(0, min(free, own))+1)/2)
@@ -94,22 +94,22 @@ func (p *places) lend(s *standing, edge string, want int, now time.Duration) int
 }
 
 // want is what to have of an edge in all: a few more, so that not each call asks.
-func (p *places) want(edge string, calls int) int {
+func (p *slots) want(edge string, calls int) int {
 	return p.borrowed[edge].n + max(calls, p.key.limit.Concurrent/16)
 }
 
-func (p *places) credit(edge string, given int, begin, _ time.Duration) bool {
+func (p *slots) credit(edge string, given int, begin, _ time.Duration) bool {
 	before := p.borrowed[edge].n
 	p.borrowed[edge] = loaned{given, begin}
 	return given > before
 }
 
 // keep is what to have of an edge from now on: what is not in use goes back.
-func (p *places) keep(s *standing, edge string, now time.Duration) int {
+func (p *slots) keep(s *holdings, edge string, now time.Duration) int {
 	return max(0, p.borrowed[edge].n-max(0, p.free(s, now)))
 }
 
-func (p *places) unused(s *standing, now time.Duration) float64 {
+func (p *slots) unused(s *holdings, now time.Duration) float64 {
 	p.free(s, now)
 	if p.running > 0 || len(p.lent) > 0 || len(p.borrowed) > 0 {
 		return -1
@@ -118,7 +118,7 @@ func (p *places) unused(s *standing, now time.Duration) float64 {
 }
 
 // owe has the loans of places renewed.
-func (l *Limiter) owe(p *places) {
+func (l *Limiter) owe(p *slots) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.debts[p] = struct{}{}
@@ -134,7 +134,7 @@ func (l *Limiter) renew(ctx context.Context) {
 	}
 }
 
-func (l *Limiter) settleDebts(ctx context.Context, p *places) {
+func (l *Limiter) settleDebts(ctx context.Context, p *slots) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.others.asking != nil {
@@ -143,10 +143,10 @@ func (l *Limiter) settleDebts(ctx context.Context, p *places) {
 	answered := make(chan struct{})
 	p.others.asking = answered
 	for _, edge := range slices.Sorted(maps.Keys(p.borrowed)) {
-		keep := p.keep(l.crew.standing.Load(), edge, l.now())
+		keep := p.keep(l.members.holdings.Load(), edge, l.now())
 		had := p.borrowed[edge]
 		p.borrowed[edge] = loaned{keep, had.heard}
-		r, begin := p.key.request(l.crew.self, keep), l.now()
+		r, begin := p.key.request(l.members.self, keep), l.now()
 		p.mu.Unlock()
 		bounded, cancel := context.WithTimeout(ctx, askTime)
 		got := l.ask(bounded, edge, r)

@@ -9,9 +9,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Sight is what lists show to a principal: what its roles allow, whatever conditions
+// View is what lists show to a principal: what its roles allow, whatever conditions
 // say of single calls. Nil shows everything.
-func (p *Policy) Sight(who gateway.Principal) catalogue.Sight {
+func (p *Policy) View(who gateway.Principal) catalogue.View {
 	roles := p.rolesOf(&who, nil)
 	if unbounded(roles) {
 		return nil
@@ -21,7 +21,7 @@ func (p *Policy) Sight(who gateway.Principal) catalogue.Sight {
 		names[i] = strconv.Quote(r.name)
 	}
 	slices.Sort(names)
-	return &sight{roles, p.digest + " " + strings.Join(names, " ")}
+	return &view{roles, p.digest + " " + strings.Join(names, " ")}
 }
 
 // unbounded reports whether roles allow everything and deny nothing.
@@ -34,14 +34,14 @@ func unbounded(roles []*role) bool {
 	})
 }
 
-// sight is a catalogue.Sight.
-type sight struct {
+// view is a catalogue.View.
+type view struct {
 	roles []*role
 	key   string
 }
 
-// Key implements catalogue.Sight: the policy and the roles.
-func (s *sight) Key() string { return s.key }
+// Key implements catalogue.View: the policy and the roles.
+func (s *view) Key() string { return s.key }
 
 // kindOf are the kinds of targets that lists show. A skill is the resource that it
 // begins with, a template goes by its own text.
@@ -50,8 +50,8 @@ var kindOf = map[catalogue.Kind]Kind{
 	catalogue.Resources: Resources, catalogue.Templates: Resources, catalogue.Skills: Resources,
 }
 
-// Sees implements catalogue.Sight.
-func (s *sight) Sees(kind catalogue.Kind, name, _ string) bool {
+// Sees implements catalogue.View.
+func (s *view) Sees(kind catalogue.Kind, name, _ string) bool {
 	k, ok := kindOf[kind]
 	if !ok {
 		return false

@@ -10,7 +10,7 @@ import (
 // call is one in flight.
 type call struct {
 	at   *edge
-	of   *places
+	of   *slots
 	ends time.Duration
 }
 
@@ -53,10 +53,10 @@ func TestConcurrentAcrossEdges(t *testing.T) {
 					if w.rng.IntN(3) == 0 {
 						e = w.edges[w.rng.IntN(len(w.edges))]
 					}
-					if e.stopped || !e.crew.leased(w.time) {
+					if e.stopped || !e.members.leased(w.time) {
 						continue
 					}
-					of, ok, _ := take(context.Background(), e.Limiter, e.places, k)
+					of, ok, _ := take(context.Background(), e.Limiter, e.slots, k)
 					if !ok {
 						continue
 					}
@@ -86,7 +86,7 @@ func TestConcurrentAcrossEdges(t *testing.T) {
 // moves counts how often the shares of some edge have changed.
 func (w *world) moves() (n uint64) {
 	for _, e := range w.edges {
-		n += e.crew.standing.Load().latest
+		n += e.members.holdings.Load().latest
 	}
 	return n
 }
@@ -112,11 +112,11 @@ func TestPlacesGoWhereTheyAreNeeded(t *testing.T) {
 	}
 	w.pass(5 * time.Second)
 	k := key{OfPrincipal, "acme", "anna", Limits{Concurrent: 20}}
-	var flying []*places
+	var flying []*slots
 	fill := func(e *edge) {
 		for range 30 {
 			for range 10 {
-				if of, ok, _ := take(context.Background(), e.Limiter, e.places, k); ok {
+				if of, ok, _ := take(context.Background(), e.Limiter, e.slots, k); ok {
 					flying = append(flying, of)
 				}
 			}

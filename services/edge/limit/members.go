@@ -59,14 +59,14 @@ type entry struct {
 
 // crew are the edges that share the limits, as one of them knows them. Its parts
 // of the limits grow only once everybody else is known to have less.
-type crew struct {
+type membership struct {
 	self string
 	// guest has no part of its own, so that others need not give up theirs.
 	guest bool
 	store Store
 	now   func() time.Duration
 
-	standing atomic.Pointer[standing]
+	holdings atomic.Pointer[holdings]
 	// until is when the lease ends.
 	until atomic.Int64
 
@@ -91,21 +91,21 @@ type heard struct {
 	at   time.Duration
 }
 
-func newCrew(self string, guest bool, store Store, now func() time.Duration) *crew {
-	c := &crew{self: self, guest: guest, store: store, now: now, views: []view{{}}, beats: map[string]heard{}, wall: time.Now}
-	c.standing.Store(&standing{self: self, latest: 1, epochs: []epoch{{since: now(), views: c.views}}})
+func newMembership(self string, guest bool, store Store, now func() time.Duration) *membership {
+	c := &membership{self: self, guest: guest, store: store, now: now, views: []view{{}}, beats: map[string]heard{}, wall: time.Now}
+	c.holdings.Store(&holdings{self: self, latest: 1, periods: []period{{since: now(), views: c.views}}})
 	return c
 }
 
 // leased reports whether the edge may use what it has.
-func (c *crew) leased(now time.Duration) bool { return c.guest || int64(now) < c.until.Load() }
+func (c *membership) leased(now time.Duration) bool { return c.guest || int64(now) < c.until.Load() }
 
 // errBusy means that others wrote each time in between, or that what is read is
 // old.
 var errBusy = errors.New("which edges share the limits is not known for sure")
 
 // tick reads the record, obeys it, and renews the lease.
-func (c *crew) tick(ctx context.Context) error {
+func (c *membership) tick(ctx context.Context) error {
 	for range tries {
 		begin := c.now()
 		value, revision, err := c.store.Look(ctx, recordKey)
@@ -148,7 +148,7 @@ func (c *crew) tick(ctx context.Context) error {
 }
 
 // read obeys a record.
-func (c *crew) read(r record, now time.Duration) {
+func (c *membership) read(r record, now time.Duration) {
 	changed := false
 	if _, member := r.Members[c.self]; !member && !c.guest {
 		changed = c.outside(r, now)
@@ -173,19 +173,19 @@ func (c *crew) read(r record, now time.Duration) {
 	for len(c.views) > 1 && c.obeyed(r, c.views[1].number) && (c.views[0].number > 0 || now >= c.from) {
 		c.views, changed = c.views[1:], true
 	}
-	switch s := c.standing.Load(); {
+	switch s := c.holdings.Load(); {
 	case changed && c.rested > 0 && c.views[0].number > 0:
 		// What would have come meanwhile is there.
-		c.standing.Store(&standing{c.self, s.latest + 1, []epoch{{now - c.rested, slices.Clone(c.views)}}})
+		c.holdings.Store(&holdings{c.self, s.latest + 1, []period{{now - c.rested, slices.Clone(c.views)}}})
 		c.rested = 0
 	case changed:
-		c.standing.Store(s.next(epoch{now, slices.Clone(c.views)}))
+		c.holdings.Store(s.next(period{now, slices.Clone(c.views)}))
 	}
 }
 
 // outside notes that the others do not count with this edge: not yet, or no
 // longer. It has nothing then until all know that it is there.
-func (c *crew) outside(r record, now time.Duration) (changed bool) {
+func (c *membership) outside(r record, now time.Duration) (changed bool) {
 	changed = len(c.views) > 1 || len(c.views[0].members) > 0
 	c.views, c.rested = []view{{}}, 0
 	switch {
@@ -206,7 +206,7 @@ const ever = 30 * 24 * time.Hour
 
 // obeyed reports whether all others know a view. Who is no member any more has
 // no lease.
-func (c *crew) obeyed(r record, number uint64) bool {
+func (c *membership) obeyed(r record, number uint64) bool {
 	for id, e := range r.Members {
 		if id != c.self && e.Seen < number {
 			return false
@@ -216,7 +216,7 @@ func (c *crew) obeyed(r record, number uint64) bool {
 }
 
 // next is the record with this edge's word, and without those that are gone.
-func (c *crew) next(r record, now time.Duration) (_ record, changed bool) {
+func (c *membership) next(r record, now time.Duration) (_ record, changed bool) {
 	members := make(map[string]entry, len(r.Members)+1)
 	for id, e := range r.Members {
 		if id != c.self && now-c.beats[id].at > gone {
@@ -234,7 +234,7 @@ func (c *crew) next(r record, now time.Duration) (_ record, changed bool) {
 }
 
 // leave gives the edge's part to the others.
-func (c *crew) leave(ctx context.Context) error {
+func (c *membership) leave(ctx context.Context) error {
 	c.until.Store(0)
 	for range tries {
 		value, revision, err := c.store.Look(ctx, recordKey)
