@@ -110,7 +110,8 @@ func outcomes(done func(i int, result jsontext.Value, err error)) func(int, *gat
 	}
 }
 
-// Track opens an account for the results of a request; see gateway.Track.
+// Track and TrackAny open an account for the results of a request; see gateway.Track.
+// Requests over HTTP have an account already, opened as Track does.
 func (s *Server) Track(ctx context.Context) (context.Context, func()) { return s.gateway.Track(ctx) }
 func (s *Server) TrackAny(ctx context.Context) (context.Context, func()) {
 	return s.gateway.TrackAny(ctx)

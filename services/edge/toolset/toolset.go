@@ -30,7 +30,7 @@ const (
 
 // Member is a tool or prompt that a set shows in a changed form.
 type Member struct {
-	// Of is its name in its service.
+	// Tool is its name in its service.
 	Tool string
 	// Title and Description replace its own; nil keeps them.
 	Title, Description *string
