@@ -248,8 +248,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A request with two sets of credentials has none: a proxy in front of the edge may have
-// checked the other one. gRPC's case is with its door.
+// A request with two sets of credentials counts as having no credentials: a proxy in
+// front of the edge may have checked the other set. gRPC's case is with its door.
 func TestL4TwoAuthorizationHeaders(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)

@@ -71,7 +71,7 @@ func (e *Edge) auditReady() (string, error) {
 }
 
 // putAside says how many events could not be written, as of this edge's last maintenance
-// of the stores; empty if there are none.
+// of the stores; empty for none.
 func (e *Edge) putAside() string {
 	const dead = "stream DLQ"
 	for _, s := range e.storage.Sizes() {

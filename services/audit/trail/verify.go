@@ -22,12 +22,12 @@ type Report struct {
 // ChainReport is the result of checking one tenant's chain.
 type ChainReport struct {
 	Tenant string `json:"tenant"`
-	// First and Last are the numbers of the rows checked; 0 if there are no rows.
+	// First and Last are the numbers of the rows checked; 0 without rows.
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
 	// Signed is the last row that a checkpoint covers.
 	Signed int64 `json:"signed"`
-	// Problem is the first problem; nil if there is none.
+	// Problem is the first problem; nil without one.
 	Problem *Problem `json:"problem,omitzero"`
 }
 
@@ -41,11 +41,11 @@ type Problem struct {
 
 const page = 2000
 
-// Verify checks every chain of the tenants that of admits, from its first row to its
-// last: each row follows from the one before, the rows are the ones that checkpoints were
-// signed for, and nothing is missing. witnesses are checkpoints that were kept elsewhere.
-// Without them, somebody who can write to the database can remove the end of a chain
-// unseen.
+// Verify checks every chain of the tenants for which of returns true, from its first row
+// to its last: each row follows from the one before, the rows are the ones that
+// checkpoints were signed for, and nothing is missing. witnesses are checkpoints that
+// were kept elsewhere. Without them, somebody who can write to the database can remove
+// the end of a chain unseen.
 func Verify(ctx context.Context, s Store, trusted Trusted, witnesses []Checkpoint, of func(tenant string) bool) (Report, error) {
 	chains, err := s.Chains(ctx)
 	if err != nil {
@@ -223,7 +223,8 @@ func (v *verifier) witnessed(id string) *Problem {
 	return nil
 }
 
-// checkpoint is the first one that is not before the row reached; nil if there is none.
+// checkpoint is the first one that is not before the row reached; nil if all are before
+// it.
 func (v *verifier) checkpoint(ctx context.Context) (*Checkpoint, error) {
 	for {
 		for len(v.signed) > 0 && v.signed[0].Seq < v.seq {

@@ -117,7 +117,7 @@ func (c *checker) waived(required []pattern, at jsontext.Pointer, texts []string
 }
 
 // covering is another pattern that covers a rule, not counting the one at index but;
-// empty if there is none.
+// empty without one.
 func covering(all []pattern, rule *pattern, but int) string {
 	i := slices.IndexFunc(all, func(p pattern) bool { return p.text != rule.text && p.covers(rule) })
 	if but < 0 && i < 0 {

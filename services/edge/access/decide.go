@@ -48,7 +48,7 @@ func allowed(roles []*role, k Kind, name string) Verdict {
 }
 
 // missing is the scope that would allow a principal a target that it is denied; empty if
-// there is none. Of several scopes it is the one with the narrowest rule, and the same
+// no scope would. Of several scopes it is the one with the narrowest rule, and the same
 // each time.
 func (p *Policy) missing(who *gateway.Principal, t *Target) string {
 	var buf [8]*role
@@ -113,8 +113,8 @@ func (p *Policy) demand(roles []*role, tool string, says bool) gateway.Demand {
 	return gateway.Demand{Needed: true, Others: p.approve.find(Tools, tool) != nil}
 }
 
-// waiver is the rule by which calls of a tool need no approval, in words; empty if there
-// is none.
+// waiver is the rule by which calls of a tool need no approval, in words; empty without
+// such a rule.
 func (p *Policy) waiver(roles []*role, tool string) string {
 	if rule := p.waived.find(Tools, tool); rule != nil {
 		return "waive_approval " + rule.text

@@ -16,7 +16,7 @@ type index [kinds]chain
 type chain []link
 
 // link is the patterns with one literal beginning. up is the index of the longest other
-// literal that this one begins with; -1 if there is none.
+// literal that this one begins with; -1 without one.
 type link struct {
 	literal  string
 	up       int
@@ -52,8 +52,8 @@ func newIndex(patterns []pattern) *index {
 	return x
 }
 
-// before is the index, before n, of the longest literal that a name begins with; -1 if
-// there is none. In order, everything between that literal and the name begins with the
+// before is the index, before n, of the longest literal that a name begins with; -1
+// without one. In order, everything between that literal and the name begins with the
 // literal.
 func (c chain) before(n int, name string) int {
 	i := n - 1

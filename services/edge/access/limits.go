@@ -6,7 +6,7 @@ import (
 )
 
 // Limits are the limits of a principal's call. Of several roles the widest limit counts.
-// Of the patterns that fit a tool, the one with the longest text before its first *
+// If several patterns fit a tool, the one with the longest text before its first *
 // counts. tool is empty for other methods than tool calls. A call that the principal may
 // not make uses up nothing of a tool's limit, and does not reveal that the tool has one.
 func (p *Policy) Limits(who gateway.Principal, tool string) limit.Applied {

@@ -56,8 +56,9 @@ func (p *Policy) Digest() string { return p.digest }
 // File is the file that the policy was made of. Do not change it.
 func (p *Policy) File() *File { return &p.file }
 
-// rolesOf appends the roles of a principal to roles: those of its entry, if tenant and
-// name match, and those that its credentials bring. Names of unknown roles are ignored.
+// rolesOf appends the roles of a principal to roles: the roles of its entry, if tenant
+// and name match, and the roles that its credentials bring. Names of unknown roles are
+// ignored.
 func (p *Policy) rolesOf(who *gateway.Principal, roles []*role) []*role {
 	if who.Name == gateway.Anonymous.Name && who.Tenant == gateway.Anonymous.Tenant {
 		return append(roles, p.anonymous...)

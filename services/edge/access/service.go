@@ -109,7 +109,7 @@ func (c *compiler) given(at jsontext.Pointer, problem string) {
 	}
 }
 
-// service is the entry of a service; nil if there is none.
+// service is the entry of a service; nil without one.
 func (p *Policy) service(name string) *service {
 	if s := p.services[name]; s != nil {
 		return s
@@ -139,7 +139,7 @@ func (p *Policy) ReadOnly(of, tool string) bool {
 	return s == nil || s.readOnly == nil || s.readOnly.find(Tools, tool) != nil
 }
 
-// Offers implements catalogue.Grants. Of the patterns that fit a name, one without a *
+// Offers implements catalogue.Grants. If several patterns fit a name, one without a *
 // counts before one with, and then the one with the longest text before its first *. The
 // services that have this pattern may offer the name, and no others.
 func (p *Policy) Offers(of string, n catalogue.Name) (ok bool, whose string) {

@@ -55,7 +55,7 @@ func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*cat
 	return s.gateway.See(ctx, c.Credentials)
 }
 
-// What the clients of these doors can do, as services learn it: a tool's caller can be
+// The abilities of these doors' clients, as services learn them: a tool's caller can be
 // asked later to fill in a form (AskLater of a call), and cannot be asked anything else.
 var (
 	client  = &busv1.Client{Capabilities: []byte("{}")}
@@ -84,8 +84,8 @@ func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFram
 	return result, err
 }
 
-// DoOnce is Do, and also says whether the result is that of an earlier call with the same
-// idempotency key.
+// DoOnce is Do, and also says whether the result is the one to an earlier call with the
+// same idempotency key.
 func (s *Server) DoOnce(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (_ jsontext.Value, replayed bool, _ error) {
 	answer, err := s.gateway.Do(ctx, c, onFrame)
 	result, err := Outcome(answer, err)

@@ -51,8 +51,8 @@ type spool struct {
 	// then counts the pages as written, so the result of a later sync does not hold for
 	// the bytes that were in the file by then.
 	failed error
-	// added counts the bytes that add has written. synced, which has its own lock, says
-	// how many of them are on the disk.
+	// added counts the writes of add. synced, which has its own lock, says how many of
+	// them are on the disk.
 	added   uint64
 	syncing sync.Mutex
 	synced  uint64
@@ -278,8 +278,8 @@ func (s *spool) add(sync bool, use auditlog.Use, events ...[]byte) error {
 	return err
 }
 
-// write appends bytes, and returns the value of added afterwards. If safe is set, they
-// have to survive this edge.
+// write appends bytes, and returns the number of writes so far. If safe is set, they have
+// to survive this edge.
 func (s *spool) write(data []byte, most int64, safe bool) (added uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

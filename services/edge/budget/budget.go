@@ -105,8 +105,8 @@ type Meter struct {
 type key struct{}
 
 // Open makes an account for everything that is done with the context it returns. max
-// bounds the total that is taken, in bytes; 0 is no bound. release returns all bytes that
-// the account holds; releasing again does nothing.
+// bounds the total that is taken, in bytes; 0 for no bound. release returns all bytes
+// that the account holds; releasing again does nothing.
 func (b *Budget) Open(ctx context.Context, max int64) (_ context.Context, release func()) {
 	a := &Meter{budget: b, max: max}
 	return context.WithValue(ctx, key{}, a), a.end

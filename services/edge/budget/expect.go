@@ -56,7 +56,7 @@ type Result struct {
 	left    int64 // bytes that are expected and have not arrived
 	arrived int64
 	known   bool // the source had large results lately
-	// tooLarge is set if the bytes that arrived would not fit even at an idle edge.
+	// tooLarge is set if the bytes that arrived have no room even at an idle edge.
 	tooLarge bool
 }
 

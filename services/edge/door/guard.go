@@ -29,9 +29,9 @@ type Guard struct {
 }
 
 // Check returns a *fault.Error for a request to refuse. The reason is Forbidden for a
-// request of a web page of another origin. It is InvalidRequest for a request that has a
-// sender's header twice, because a proxy in front may have checked the other value, and
-// for one with a token in its URL, which logs keep.
+// host name that is not the edge's, and for a web page of another origin. The reason is
+// InvalidRequest for two Authorization headers, because a proxy in front may have checked
+// the other one, and for a token in the URL, because logs keep URLs.
 func (g Guard) Check(r *http.Request) error {
 	if len(r.Header["Authorization"]) > 1 {
 		return fault.New(fault.InvalidRequest, "header Authorization appears twice")

@@ -62,7 +62,7 @@ type SocketConfig struct {
 // are read.
 type Socket struct {
 	*queue
-	// Protocol is the subprotocol, empty if there is none.
+	// Protocol is the subprotocol; may be empty.
 	Protocol string
 
 	conn  *websocket.Conn

@@ -11,7 +11,7 @@ import (
 )
 
 // Way is the advice after a failure, in the terms of each protocol. It is empty if the
-// message has the advice, or there is none.
+// message has the advice, or if nobody has any.
 type Way struct {
 	MCP string
 	// HTTP is for HTTP doors that are not MCP's, and WebSocket for /ws.

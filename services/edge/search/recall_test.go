@@ -25,7 +25,7 @@ func lines(t testing.TB, file string) (all []string) {
 	return all
 }
 
-// public are tools like those of public servers, under the names that a gateway gives
+// public are tools like the ones of public servers, under the names that a gateway gives
 // them: prefixed with their service's.
 func public(t testing.TB) (all []Tool) {
 	for _, line := range lines(t, "public.txt") {

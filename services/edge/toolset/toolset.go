@@ -119,7 +119,7 @@ func (n *Names) Has(of string) bool {
 	return len(n.shown[of]) > 0 || n.members[of] == nil && n.has(of)
 }
 
-// Shown returns the names under which the set shows a tool or prompt.
+// Aliases returns the names under which the set shows a tool or prompt.
 func (n *Names) Aliases(of string) []string {
 	if shown := n.shown[of]; len(shown) > 0 {
 		return shown

@@ -27,7 +27,7 @@ func found(t testing.TB, s trail.Store, trusted trail.Trusted, witnesses []trail
 	t.Errorf("not found; want row %d, %q", seq, says)
 }
 
-// moved is a statement that gives a row another place, by way of a free one.
+// swap is a statement that exchanges the places of two rows, by way of a free one.
 func swap(a, b int64) []string {
 	return []string{
 		fmt.Sprintf("UPDATE audit_event SET seq = -1 WHERE tenant = 'a' AND seq = %d", a),

@@ -49,8 +49,7 @@ func (g guard) admit(ctx context.Context, method string) (context.Context, error
 	return context.WithValue(ctx, callerKey{}, who), nil
 }
 
-// shown are the credentials of a call: those in its metadata, and those of its
-// connection.
+// shown are the credentials of a call: from its metadata and from its connection.
 func shown(ctx context.Context, method string) (gateway.Credentials, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := gateway.Credentials{Header: make(http.Header, len(md)), Method: http.MethodPost, Path: method}

@@ -21,8 +21,8 @@ func wantsText(request any) bool {
 	return ok && r.GetAsText()
 }
 
-// arguments are the arguments of a request, read strictly as a JSON object; empty if
-// there are none.
+// arguments are the arguments of a request, read strictly as a JSON object; empty without
+// any.
 func arguments(r interface {
 	GetArguments() []byte
 	GetArgumentsText() string
@@ -77,7 +77,7 @@ func writeText(answer protoreflect.Message) {
 	})
 }
 
-// textOf is the field for the same JSON as text; nil if there is none.
+// textOf is the field for the same JSON as text; nil without one.
 func textOf(f protoreflect.FieldDescriptor) protoreflect.FieldDescriptor {
 	if f.Kind() != protoreflect.BytesKind {
 		return nil

@@ -80,7 +80,8 @@ func TestResourcesThatAServiceLists(t *testing.T) {
 		if m := ask(mcp.MethodResourcesRead, `"uri":"many:007"`); !strings.Contains(string(m.Result), `"text":"it"`) {
 			t.Errorf("%s: %+v", era, m)
 		}
-		// Present resources are listed; a page says which ones at its beginning are away.
+		// Resources that are there are listed. A page that begins with those of an absent
+		// service is refused.
 		away <- true
 		m := ask(mcp.MethodResourcesList, "")
 		if strings.Count(m.Field("resources"), `"uri"`) != 2 {
