@@ -20,8 +20,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// AcceptTools is the command line that accepts what services say of their tools. The
-// tags are read by kong.
+// AcceptTools is the command line that accepts definitions of tools. The tags are read by
+// kong.
 type AcceptTools struct {
 	lookFlags
 	Tools []string `arg:"" optional:"" name:"tool" help:"Tools whose definitions are accepted. Without any, and without --all, those that wait are listed."`

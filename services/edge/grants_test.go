@@ -77,8 +77,8 @@ func (g *governed) ask(edge int, who, method, path, body string) (int, string) {
 // everybody lets ada do everything.
 const everybody = "roles: {all: {allow: [\"*\"]}}\nprincipals: {ada: {tenant: acme, roles: [all]}}\n"
 
-// A service calls only those services that the policy file grants it, whichever edge
-// takes the call.
+// A service calls only those tools that the policy file grants it, whichever edge takes
+// the call.
 func TestH8CallsAreGranted(t *testing.T) {
 	t.Parallel()
 	w := start(t)

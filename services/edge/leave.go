@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// watched is how recently somebody must have asked for /readyz to count as looking after
-// the edge: a balancer, an orchestrator, or whatever asks for them.
+// watched is how long a request for /readyz counts as a sign that somebody looks after
+// the edge, such as a balancer or an orchestrator.
 //
 //limit:time time since a request for `/readyz` that counts for this
 const watched = 30 * time.Second

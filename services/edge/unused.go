@@ -14,8 +14,9 @@ import (
 const maxUnused = 1000
 
 // unusedConns are the connections that have not brought a request yet. Clients open some
-// ahead of need. Beyond maxUnused, the address with the most of them loses its oldest.
-// Shutdown closes them all, because otherwise it would wait five seconds for each.
+// ahead of need. If there are more than most, the address with the most of them loses its
+// oldest. Shutdown closes them all, because otherwise it would wait five seconds for
+// each.
 type unusedConns struct {
 	most int
 

@@ -22,8 +22,8 @@ type Explanation struct {
 	Approval string `json:"approval,omitzero"`
 }
 
-// Explain says how the policy decides on a call by a client about which only who is
-// known. Only the name of the target is known, too.
+// Explain says how the policy decides on a call. It knows only the principal of the call
+// and the name of the target.
 func (p *Policy) Explain(who gateway.Principal, t Target, arguments []byte, now time.Time) Explanation {
 	roles := p.rolesOf(&who, nil)
 	e := Explanation{Roles: make([]string, len(roles))}

@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// Service is what a service may do besides answering calls of its tools, whatever it says
-// of itself.
+// Service is what a service may do besides answering calls of its own offers, whatever it
+// says of itself.
 type Service struct {
 	// Offers are patterns of the names that it may offer.
 	Offers []string `json:"offers,omitzero"`

@@ -1,10 +1,10 @@
 // Package audit is the edge's part of the audit trail. It records every call, and its
 // events reach the audit service even if the bus or the service is away for a while.
 //
-// Two kinds of calls are treated differently. A call with an effect goes on only when its
-// record is safe: stored by NATS, or synced to the spool on disk. The records of all
-// other calls wait in memory and are sent soon after in groups; they are the first to be
-// dropped.
+// Two kinds of calls are treated differently. A call with an effect begins only when its
+// first record is safe, and its answer is given only when its last one is: stored by
+// NATS, or synced to the spool on disk. The records of all other calls wait in memory and
+// are sent soon after, in groups. If there is no room, they may be dropped.
 //
 // Start with Trail in audit.go: Begin and Record put records in, and run (forward.go)
 // sends the queues and the spools. queue.go, spool.go and refusal.go bound memory, disk
@@ -289,8 +289,16 @@ var errBusAway = errors.New("the bus is not reachable")
 var errIdle = errors.New("nothing has been stored for too long: if the disk of NATS was full, make room and then restart nats-server")
 
 // append sends records and waits until they are safe, whether or not the client still
-// waits. It gives up when the trail has taken nothing for the time within: on a slow
-// disk, records wait for those before them as well.
+// waits.
+//
+// There are two time limits. appendTime bounds the whole wait. within bounds the time in
+// which the trail has taken nothing at all: on a slow disk, records also wait for those
+// before them, so a trail that still takes other records gets more time.
+//
+// The error is errIdle if the second limit has passed. If the first one has passed
+// although the trail took records meanwhile, its disk is slow, and the failure is not
+// remembered (appended): the next records may do better. Any other result is remembered,
+// so that later records go to the spool at once.
 func (t *Trail) append(ctx context.Context, within time.Duration, records ...[]byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
 	defer cancel()

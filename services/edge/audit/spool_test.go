@@ -117,7 +117,8 @@ func TestSpoolIsFullOfBeginnings(t *testing.T) {
 	w.calls(t, e)
 }
 
-// An edge that cannot write its spool either refuses calls, runs none and says so.
+// If an edge cannot write its spool either, it refuses calls with an effect, runs none of
+// them and says so.
 func TestSpoolCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -179,8 +180,8 @@ func TestSpoolOfAKilledEdge(t *testing.T) {
 	}
 }
 
-// leaveSpools makes two edges die that could send none of their ten records each. The
-// stream is gone after that.
+// leaveSpools makes two edges die that each could not send their ten records. The stream
+// is gone after that.
 func (w *world) leaveSpools(t *testing.T, dir string) {
 	t.Helper()
 	edges := []*edge{w.join2(t, dir), w.join2(t, dir)}

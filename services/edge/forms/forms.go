@@ -1,6 +1,6 @@
 // Package forms has two tables: the form of each failure reason in each protocol that the
 // edge speaks, and what to do about the failure there. docs/reference/errors.md shows
-// both, with the meanings. Start with forms in forms.go and ways in way.go.
+// both, with the meanings. Start with table in forms.go and ways in way.go.
 package forms
 
 import (

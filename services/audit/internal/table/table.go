@@ -1,4 +1,5 @@
-// Package table keeps the audit trail in the tables of a SQL database.
+// Package table keeps the audit trail in the tables of a SQL database. A chain has one
+// writer at a time, which holds the lock on the chain's row. Start with Table.Append.
 package table
 
 import (

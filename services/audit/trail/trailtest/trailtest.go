@@ -349,7 +349,7 @@ func prune(t *testing.T, e Engine) {
 	if _, err := s.Checkpoint(t.Context(), sign); err != nil {
 		t.Fatal(err)
 	}
-	late := Event("a", 2) // recorded late: the rows before it go, and it stays until they may go
+	late := Event("a", 2) // recorded late: it stays until the rows before it in the chain may go
 	late.ID = "LATE-2"
 	Append(t, s, 1, late)
 	removed := func(before int, want int64) {

@@ -1,6 +1,6 @@
-// Package envelope is the door of the "1.0" envelope: one object that names an
-// action and its parameters, answered with success or error. An array of them
-// is carried out in parallel.
+// Package envelope is the door of the "1.0" envelope: one object that names an action and
+// its parameters, answered with success or error. An array of them is carried out
+// concurrently. Start with Handler.ServeHTTP.
 package envelope
 
 import (

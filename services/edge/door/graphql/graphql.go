@@ -1,6 +1,8 @@
-// Package graphql is the door at /graphql: queries and mutations by POST,
-// subscriptions over a WebSocket. The schema has the field names of the API of
-// version 1.0.0.
+// Package graphql is the door at /graphql: queries and mutations by POST, subscriptions
+// over a WebSocket. The schema has the field names of the API of version 1.0.0.
+//
+// Start with Handler.ServeHTTP. scan.go refuses expensive documents before they are
+// parsed, resolve.go has the resolvers, and socket.go the subscriptions.
 package graphql
 
 import (

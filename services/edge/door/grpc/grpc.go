@@ -1,5 +1,8 @@
-// Package grpc is the door of gRPC: the service of proto/busbar/gateway/v1, with
-// health and, in development, reflection.
+// Package grpc is the door of gRPC: the service of proto/busbar/gateway/v1, with health
+// and, in development, reflection.
+//
+// Start with service.go, which answers the calls. serve.go puts each stream on net/http,
+// so that slow clients can be cut off.
 package grpc
 
 import (

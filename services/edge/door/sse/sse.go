@@ -1,6 +1,7 @@
 // Package sse is the door of HTTP with SSE, the transport of 2024-11-05: a stream for the
 // server's messages, and an endpoint to which the client posts. A post may arrive at
-// another edge than the one that holds the stream; the bus brings it there.
+// another edge than the one that holds the stream; the bus brings it there. Start with
+// Door.Stream and Door.Messages.
 package sse
 
 import (

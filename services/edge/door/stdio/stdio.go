@@ -1,6 +1,6 @@
 // Package stdio is the door of clients that start the server as their child: one JSON-RPC
 // message per line on standard input and output, in legacy and modern versions of the
-// protocol.
+// protocol. Start with Door.Run.
 package stdio
 
 import (

@@ -1,6 +1,7 @@
-// Package streamable is the Streamable HTTP door: one endpoint, POST for every
-// message, and for legacy clients GET and DELETE. It reads HTTP, checks that
-// headers and body agree, and writes answers as JSON or as server-sent events.
+// Package streamable is the Streamable HTTP door: one endpoint, POST for every message,
+// and for legacy clients GET and DELETE. It reads HTTP, checks that headers and body
+// agree, and writes answers as JSON or as server-sent events. Start with
+// Handler.ServeHTTP; legacy.go has the versions before 2026-07-28.
 package streamable
 
 import (

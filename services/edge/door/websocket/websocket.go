@@ -1,6 +1,7 @@
-// Package websocket is the door at /ws: the messages of the API of version
-// 1.0.0, many at once, or MCP over the same socket. docs/reference/doors.md has the
-// messages.
+// Package websocket is the door at /ws: the messages of the API of version 1.0.0, many of
+// them concurrently, or MCP over the same socket. docs/reference/doors.md has the
+// messages. Start with Handler.ServeHTTP; connection.go handles the messages, requests.go
+// answers them.
 package websocket
 
 import (
