@@ -118,7 +118,7 @@ var left = map[string]int{
 	"scripts/notices":    2,
 	"scripts/site":       4,
 	"services/audit":     3,
-	"services/edge":      224,
+	"services/edge":      223,
 	"services/github":    8,
 	"services/model":     2,
 	"services/planning":  12,

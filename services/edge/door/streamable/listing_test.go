@@ -80,8 +80,8 @@ func TestResourcesThatAServiceLists(t *testing.T) {
 		if m := ask(mcp.MethodResourcesRead, `"uri":"many:007"`); !strings.Contains(string(m.Result), `"text":"it"`) {
 			t.Errorf("%s: %+v", era, m)
 		}
-		// Resources that are there are listed. A page that begins with those of an absent
-		// service is refused.
+		// Resources that are there are listed. A page that begins with resources of an
+		// absent service is refused.
 		away <- true
 		m := ask(mcp.MethodResourcesList, "")
 		if strings.Count(m.Field("resources"), `"uri"`) != 2 {
