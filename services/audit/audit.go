@@ -1,6 +1,9 @@
-// Package audit is the service that keeps the audit trail: it takes what edges
-// record from the bus, writes it to a database, signs where the trail has come
-// to, and answers questions about it. It offers nothing to MCP clients.
+// Package audit is the service that keeps the audit trail. It takes the events that edges
+// record from the bus, writes them to a database, signs checkpoints of each chain, and
+// answers questions about the trail. It offers nothing to MCP clients.
+//
+// writer.go moves events into the trail, keeper.go signs and removes, query.go answers.
+// The package trail has the trail itself: start there.
 package audit
 
 import (

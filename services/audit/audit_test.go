@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Code(databasetest.Main(m))) }
 
-// world is a bus with an edge's log of events, and somebody who asks.
+// world is a bus with an edge's log of events, and a client that asks questions.
 type world struct {
 	url    string
 	conn   *bus.Conn
@@ -65,7 +65,7 @@ var engines = map[string]func(t testing.TB) audit.Env{
 	},
 }
 
-// env is a quiet service with a directory of its own.
+// env is a service without log lines, with a directory of its own.
 func env(t testing.TB, url string) audit.Env {
 	data := service.DataEnv{Env: service.Env{Log: slog.New(slog.DiscardHandler)}, DatabaseURL: url, DataDir: t.TempDir()}
 	return audit.Env{DataEnv: data, AckWait: time.Second}
@@ -82,7 +82,7 @@ func on(t *testing.T, test func(*testing.T, *world, audit.Env)) {
 	}
 }
 
-// serve starts an instance; kill takes its connection away, as its death does.
+// serve starts an instance. kill cuts its connection, as its death does.
 func (w *world) serve(t testing.TB, cfg audit.Env) (stop, kill func()) {
 	t.Helper()
 	conn := bustest.Connect(t, w.url)
@@ -137,8 +137,8 @@ func (w *world) ask(ctx context.Context, name string, p map[string]string, into 
 	return json.Unmarshal(f.GetResult().GetJson(), into)
 }
 
-// settled waits until all that was sent is written, and requires that it is
-// there once and verifies.
+// settled waits until everything that was sent is written, and requires that each event
+// is there once and the trail verifies.
 func (w *world) settled(t testing.TB) trail.Report {
 	t.Helper()
 	var r trail.Report
@@ -202,7 +202,7 @@ func TestTrail(t *testing.T) {
 		if _, err := w.caller.Call(t.Context(), "audit", &busv1.Request{Method: "tools/call", Name: "list"}, nil); !fault.Is(err, fault.UnknownTool) {
 			t.Errorf("as a tool: %v", err)
 		}
-		// Started again, everything is there, and goes on.
+		// After a restart, everything is still there, and recording continues.
 		stop()
 		w.send(t, "acme", 4)
 		w.serve(t, cfg)
@@ -244,7 +244,8 @@ func TestPostgresIsKilled(t *testing.T) {
 		w.send(t, "a", 600)
 		server.Kill()
 		w.send(t, "a", 600)
-		// Longer than an event may be unacknowledged without being given away.
+		// Longer than an event may stay unacknowledged before it goes to another
+		// instance.
 		var p audit.Page
 		bustest.Eventually(t, "the service says that it cannot answer", func() bool {
 			return fault.Is(w.ask(t.Context(), "list", nil, &p), fault.Unavailable)
@@ -254,8 +255,8 @@ func TestPostgresIsKilled(t *testing.T) {
 	w.settled(t)
 }
 
-// TestSlowDatabase: a batch that takes longer to write than an event may be
-// unacknowledged is written, once, and not begun again and again.
+// TestSlowDatabase: a batch that takes longer to write than events may stay
+// unacknowledged is written once, and is not begun again and again.
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
 	w, cfg := newWorld(t), engines["postgres"](t)
@@ -273,8 +274,8 @@ func TestSlowDatabase(t *testing.T) {
 	w.settled(t)
 }
 
-// An event that the database refuses is put aside; those that came with it, in
-// the same message and in others, are written.
+// An event that the database refuses is put aside. The events around it, in the same
+// message and in others, are written.
 func TestPoisonedEvent(t *testing.T) {
 	t.Parallel()
 	w, cfg := newWorld(t), engines["postgres"](t)
@@ -306,7 +307,7 @@ func TestPoisonedEvent(t *testing.T) {
 	})
 }
 
-// longID is one that no index takes.
+// longID is an id that is too long for any index.
 func longID(n int) string {
 	var id strings.Builder
 	for id.Len() < n {
@@ -315,7 +316,7 @@ func longID(n int) string {
 	return id.String()
 }
 
-// Whoever gets an event many times writes it once.
+// An instance that receives an event many times writes it once.
 func TestRedelivery(t *testing.T) {
 	t.Parallel()
 	w, cfg := newWorld(t), engines["sqlite"](t)
@@ -360,8 +361,8 @@ func stream(t testing.TB, url string) jetstream.JetStream {
 	return js
 }
 
-// A database that was put back to an older state is found out, and what was
-// seen before is not overwritten.
+// A database that was restored from an older copy is found out, and the earlier
+// checkpoints are not overwritten.
 func TestRestoreOfAnOldCopy(t *testing.T) {
 	t.Parallel()
 	w, old := newWorld(t), engines["sqlite"](t)
@@ -383,7 +384,7 @@ func TestRestoreOfAnOldCopy(t *testing.T) {
 	stop, _ = w.serve(t, old)
 	w.send(t, "a", 5)
 	w.settled(t)
-	stop() // signs
+	stop() // signs a checkpoint
 	copied.Checkpoint = 10 * time.Millisecond
 	w.serve(t, copied)
 	w.send(t, "a", 20)

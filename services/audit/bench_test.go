@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit"
 )
 
-// durable are databases that have every commit on the disk, that of TMPDIR,
-// before they acknowledge it.
+// durable are databases that have every commit on the disk of TMPDIR before they
+// acknowledge it.
 var durable = map[string]func(b *testing.B) audit.Env{
 	"postgres fsync=on synchronous_commit=on": func(b *testing.B) audit.Env {
 		server := databasetest.Own(b, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
@@ -23,9 +23,9 @@ var durable = map[string]func(b *testing.B) audit.Env{
 	},
 }
 
-// BenchmarkIngestion is how fast events go from the bus into the database, from
-// when all are on the bus until the last is committed: those of a busy edge,
-// which come in groups, and those of calls that were alone.
+// BenchmarkIngestion is how fast events go from the bus into the database, from when all
+// are on the bus until the last is committed. It measures the events of a busy edge,
+// which come in groups, and events that come alone.
 func BenchmarkIngestion(b *testing.B) {
 	for name, config := range durable {
 		for size, group := range map[string]int{"groups": 500, "alone": 1} {
@@ -66,8 +66,8 @@ func (w *world) written(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord is one acknowledged event of an edge, alone and of many at
-// once.
+// BenchmarkRecord is one acknowledged event of an edge, alone and among many concurrent
+// ones.
 func BenchmarkRecord(b *testing.B) {
 	event := func(n int) *auditv1.AuditEvent {
 		return &auditv1.AuditEvent{Id: fmt.Sprintf("%p%d-2", b, n), Call: "C", Tenant: "acme", Method: "tools/call", Name: "tool", Arguments: []byte(`{"text":"One bus. Many circuits."}`), Outcome: "ok"}

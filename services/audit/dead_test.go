@@ -24,7 +24,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// stranger does something to the database of a service behind its back.
+// stranger changes the database of a service behind its back.
 func stranger(t *testing.T, cfg audit.Env, statement string) {
 	t.Helper()
 	place := database.Config{URL: cfg.DatabaseURL, Owner: "test", Work: bustest.Patience}
@@ -45,7 +45,7 @@ func stranger(t *testing.T, cfg audit.Env, statement string) {
 	}
 }
 
-// buried is how many messages stream DLQ has.
+// buried is the number of messages in stream DLQ.
 func (w *world) buried(t *testing.T) uint64 {
 	t.Helper()
 	s, err := stream(t, w.url).Stream(t.Context(), "DLQ")
@@ -55,8 +55,8 @@ func (w *world) buried(t *testing.T) uint64 {
 	return s.CachedInfo().State.Msgs
 }
 
-// TestStrayRow: with a row behind the end of a chain the service writes nothing, loses nothing, says
-// which row it is, and goes on when that row is gone.
+// TestStrayRow: with a row behind the end of a chain, the service writes nothing, loses
+// nothing and names the row. When the row is gone, it continues.
 func TestStrayRow(t *testing.T) {
 	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		said := &bustest.Log{}
@@ -66,7 +66,7 @@ func TestStrayRow(t *testing.T) {
 		w.settled(t)
 		stranger(t, cfg, "INSERT INTO audit_event SELECT tenant, 4, 'STRAY', call, time, principal, client_name, client_version, door, method, name, service, "+
 			"arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more FROM audit_event WHERE seq = 3")
-		// More than ten tries' worth, some with another tenant's in one batch.
+		// More than ten tries take, some in one batch with another tenant's.
 		for n := range 12 {
 			w.send(t, []string{"a", "b"}[n%2], 5)
 		}
@@ -93,7 +93,7 @@ func TestStrayRow(t *testing.T) {
 		if err := w.ask(t.Context(), "state", nil, &now); err != nil || !strings.Contains(now.Stopped, row) {
 			t.Errorf("asked by an edge it says %+v, %v", now, err)
 		}
-		// Each message has come again more often than an event is tried.
+		// Each message has been delivered more often than an event is tried.
 		bustest.Eventually(t, "the events have been tried for long", func() bool {
 			return strings.Count(said.String(), "the audit database cannot be written") > 0 && w.pending(t) > 0
 		})
@@ -129,7 +129,7 @@ func TestRedeliverGivesUpPartly(t *testing.T) {
 			"arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more FROM audit_event WHERE seq = 1")
 		w.bury(t, event("a", "A1-2"), "edge1")
 		w.bury(t, event("a", "A2-2"), "edge1")
-		w.buryBytes(t, []byte("\xff\xff"), "edge1") // parts the events into two transactions
+		w.buryBytes(t, []byte("\xff\xff"), "edge1") // divides the events into two transactions
 		w.bury(t, event("b", "B1-2"), "edge1")
 		for _, want := range []struct {
 			executed fault.Executed
@@ -153,7 +153,7 @@ func TestRedeliverGivesUpPartly(t *testing.T) {
 	})
 }
 
-// pending is how many messages of the trail are delivered and not acknowledged.
+// pending is the number of messages of the trail that are delivered and not acknowledged.
 func (w *world) pending(t *testing.T) int {
 	t.Helper()
 	c, err := stream(t, w.url).Consumer(t.Context(), "AUDIT", "audit-v1")
@@ -168,7 +168,7 @@ func event(tenant, id string) *auditv1.AuditEvent {
 	return &auditv1.AuditEvent{Id: id, Call: call, TimeUnixNano: uint64(time.Now().UnixNano()), Tenant: tenant, Outcome: "ok", Executed: "yes", Edge: "edge1"}
 }
 
-// bury puts an event aside, as the service does, that came on the subject of an edge.
+// bury puts aside an event that came on the subject of an edge, as the service does.
 func (w *world) bury(t *testing.T, e *auditv1.AuditEvent, from string) {
 	t.Helper()
 	data, err := proto.Marshal(e)
@@ -188,8 +188,8 @@ func (w *world) buryBytes(t *testing.T, data []byte, from string) {
 	}
 }
 
-// redeliver asks until the end, as "busbar audit redeliver" does, and deletes what is written, as
-// an edge does.
+// redeliver asks until the end, as "busbar audit redeliver" does, and deletes the written
+// events, as an edge does.
 func (w *world) redeliver(ctx context.Context) (all audit.Redelivery, requests int, err error) {
 	for p := map[string]string(nil); ; p = map[string]string{"after": all.Next} {
 		var some audit.Redelivery
@@ -207,8 +207,9 @@ func (w *world) redeliver(ctx context.Context) (all audit.Redelivery, requests i
 	}
 }
 
-// TestRedeliver: events that were put aside come into the trail once and in their order, also where
-// it has some of them, and where two ask at once; what cannot be written stays and is named.
+// TestRedeliver: events that were put aside come into the trail once and in their order,
+// even if the trail has some of them, or two edges ask concurrently. Events that cannot
+// be written stay and are named.
 func TestRedeliver(t *testing.T) {
 	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		w.serve(t, cfg)
@@ -217,7 +218,7 @@ func TestRedeliver(t *testing.T) {
 			second.DataDir = t.TempDir()
 			w.serve(t, second)
 		}
-		const calls = 600 // twice as many events as two requests take
+		const calls = 600 // twice as many events as two requests handle
 		known := event("a", "C000-1")
 		if err := w.log.Append(t.Context(), known); err != nil {
 			t.Fatal(err)
@@ -293,8 +294,9 @@ func TestRedeliver(t *testing.T) {
 	})
 }
 
-// TestDeadLettersFillTheirStream: a full DLQ discards nothing. What finds no room there stays in AUDIT,
-// does not hold up other events, and is put aside once there is room.
+// TestDeadLettersFillTheirStream: a full DLQ discards nothing. An event that finds no
+// room there stays in AUDIT, does not hold up other events, and is put aside once there
+// is room.
 func TestDeadLettersFillTheirStream(t *testing.T) {
 	t.Parallel()
 	w, cfg := newWorld(t), engines["sqlite"](t)
@@ -321,7 +323,7 @@ func TestDeadLettersFillTheirStream(t *testing.T) {
 			t.Fatal("the stream has no bound")
 		}
 	}
-	// These two say that they are of another edge, and are put aside at once.
+	// These two claim to be another edge's, and are put aside at once.
 	forged := event("a", "")
 	forged.Edge, forged.Arguments = "edge2", large.Arguments
 	for _, forged.Id = range []string{"F1-2", "F2-2"} {
@@ -341,7 +343,7 @@ func TestDeadLettersFillTheirStream(t *testing.T) {
 	w.sent += n
 	written := 0
 	bustest.Eventually(t, "all are redelivered", func() bool {
-		all, _, err := w.redeliver(t.Context()) // what a busy machine cuts off is repeated
+		all, _, err := w.redeliver(t.Context()) // a request that a busy machine cuts off is repeated
 		written += all.Written + all.Known
 		return err == nil
 	})
@@ -352,7 +354,7 @@ func TestDeadLettersFillTheirStream(t *testing.T) {
 	bustest.Eventually(t, "what waited is put aside", func() bool { return w.buried(t) == 2 && w.pending(t) == 0 })
 }
 
-// One request takes 500 events or 4 MiB, so that it ends in time.
+// One request handles 500 events or 4 MiB, so that it ends in time.
 func TestRedeliverInSteps(t *testing.T) {
 	t.Parallel()
 	w, cfg := newWorld(t), engines["sqlite"](t)

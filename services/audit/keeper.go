@@ -20,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// keeper signs where the chains have come to, and removes what is too old.
+// keeper signs checkpoints of the chains, and removes rows that are too old.
 type keeper struct {
 	store           trail.Store
 	witness         *witness
@@ -29,8 +29,8 @@ type keeper struct {
 	retention       time.Duration
 	log             *slog.Logger
 
-	// signed are the last checkpoints of chains that the witness has yet to keep, by
-	// tenant: the database has them, so nothing makes them a second time.
+	// signed are the last checkpoints that the witness has yet to keep, by tenant. The
+	// database has them already, so nothing makes them a second time.
 	signed map[string]trail.Checkpoint
 }
 
@@ -92,9 +92,8 @@ func (k *keeper) prune(ctx context.Context) {
 	}
 }
 
-// witness is where the last checkpoint of each chain is kept besides the
-// database, with the public keys of all who sign: whoever can write to only one
-// of the two is found out.
+// witness keeps the last checkpoint of each chain outside the database, with the public
+// keys of all signers. Somebody who can write to only one of the two places is found out.
 type witness struct {
 	key ed25519.PublicKey
 	log *slog.Logger
@@ -103,8 +102,8 @@ type witness struct {
 	opened chan struct{}
 	bucket *bus.Bucket
 
-	// What was seen in the bucket or put there, by key: should the bus lose it, it
-	// is put again.
+	// The entries that were seen in the bucket or put there, by key. If the bus loses
+	// one, it is put again.
 	mu   sync.Mutex
 	seen map[string][]byte
 }
@@ -151,7 +150,8 @@ func (w *witness) note(key string, value []byte) {
 	w.seen[key] = value
 }
 
-// read notes what the bucket has, and returns what it had.
+// read remembers the entries that the bucket has, and returns those that it had and has
+// lost.
 func (w *witness) read(ctx context.Context) (lost map[string][]byte, err error) {
 	w.mu.Lock()
 	lost = maps.Clone(w.seen)
@@ -168,8 +168,8 @@ func (w *witness) read(ctx context.Context) (lost map[string][]byte, err error) 
 	return lost, nil
 }
 
-// restore puts again what the bucket had and has lost, with the disk that it was
-// on: without the keys no signature could be checked any more.
+// restore puts entries again that the bucket has lost, for example with its disk. Without
+// the keys no signature could be checked.
 func (w *witness) restore(ctx context.Context) error {
 	lost, err := w.read(ctx)
 	if err != nil || len(lost) == 0 {
@@ -185,14 +185,14 @@ func (w *witness) restore(ctx context.Context) error {
 	return nil
 }
 
-// short names anything in a key of the bucket.
+// short is a key of the bucket for any bytes.
 func short(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
 
-// keep makes a checkpoint the last one of its chain, unless the chain is not the
-// one that was seen before: then what was seen stays, as the evidence.
+// keep makes a checkpoint the last one of its chain. If the chain is not the one that was
+// seen before, it leaves the earlier checkpoint in place as evidence.
 func (w *witness) keep(ctx context.Context, s trail.Store, c *trail.Checkpoint) error {
 	value, err := json.Marshal(c)
 	if err != nil {
@@ -205,11 +205,11 @@ func (w *witness) keep(ctx context.Context, s trail.Store, c *trail.Checkpoint) 
 	err = w.bucket.Change(ctx, key, func(old []byte) ([]byte, error) {
 		var before trail.Checkpoint
 		if err := json.Unmarshal(old, &before); err != nil {
-			return value, nil // it says nothing
+			return value, nil // the checkpoint adds nothing
 		}
 		if before.Seq > c.Seq {
-			// Another instance was faster; or the chain has lost its end, and then the
-			// checkpoint that is later will say so.
+			// Another instance was faster, or the chain has lost its end. In the latter
+			// case the later checkpoint will say so.
 			return nil, w.follows(ctx, s, &before, errOlder)
 		}
 		return value, w.follows(ctx, s, &before, nil)
@@ -249,7 +249,7 @@ func (w *witness) follows(ctx context.Context, s trail.Store, before *trail.Chec
 		before.Seq, before.Tenant, before.Time.Format(time.RFC3339), errAltered)
 }
 
-// all returns what is kept, and what was until the bus lost it.
+// all returns the entries of the bucket, including those that the bus has lost.
 func (w *witness) all(ctx context.Context) (trusted trail.Trusted, heads []trail.Checkpoint, err error) {
 	select {
 	case <-w.opened:

@@ -21,7 +21,8 @@ func parseKey(text string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// loadKey reads a key from a file that only its owner may read, or makes both.
+// loadKey reads a key from a file that only its owner may read. If there is no file, it
+// makes the key and the file.
 func loadKey(file string) (ed25519.PrivateKey, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("audit key: %w", err)
@@ -50,7 +51,7 @@ func loadKey(file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// makeKey writes a key whole or not at all, and never over another.
+// makeKey writes a key completely or not at all, and never over another one.
 func makeKey(file string) error {
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed)                                         // never fails

@@ -47,7 +47,8 @@ type Page struct {
 
 // State is the answer to state, which edges ask.
 type State struct {
-	// Stopped is why nothing is written although the database answers; empty if it is.
+	// Stopped is why nothing is written although the database answers; empty if events
+	// are written.
 	Stopped string `json:"stopped,omitzero"`
 }
 
@@ -74,7 +75,7 @@ func (q *questions) answer(ctx context.Context, _ *service.Call, name string, pa
 	return answer, nil
 }
 
-// told is an error as the caller hears of it.
+// told is an error in the form that the caller receives.
 func (q *questions) told(err error) error {
 	switch {
 	case errors.As(err, new(*fault.Error)):
@@ -144,8 +145,8 @@ func (q *questions) find(ctx context.Context, name string, p map[string]string) 
 // countOthers is the parameter by which the door of an edge asks for Page.NotShown.
 const countOthers = "others"
 
-// tenantOf takes the parameter tenant out, as trail.Filter has it, and returns
-// which tenants it admits.
+// tenantOf removes the parameter tenant, which has the form of trail.Filter, and returns
+// a function that reports which tenants it admits.
 func tenantOf(p map[string]string) func(tenant string) bool {
 	only, ok := p["tenant"]
 	delete(p, "tenant")

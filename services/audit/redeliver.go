@@ -11,9 +11,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// Redelivery is the answer to redeliver: what came of some of the events that were put aside.
+// Redelivery is the answer to redeliver: the fate of some of the events that were put
+// aside.
 type Redelivery struct {
-	// Written counts the events that were added to the trail, Known those that it had already.
+	// Written counts the events that were added to the trail, Known those that the trail
+	// had already.
 	Written int `json:"written"`
 	Known   int `json:"known"`
 	// Left are the events that cannot be written; they stay in stream DLQ.
@@ -27,16 +29,17 @@ type Redelivery struct {
 
 // LeftEvent is one event that stays in stream DLQ.
 type LeftEvent struct {
-	// Message is its number in the stream, ID its event, empty if it cannot be read.
+	// Message is its number in the stream. ID is the id of the event, empty if the event
+	// cannot be read.
 	Message uint64 `json:"message"`
 	ID      string `json:"id,omitzero"`
 	Why     string `json:"why"`
 }
 
-// redeliver writes events that were put aside, in the order in which they were, and answers
-// which of them the trail has. The edge that asked then deletes these from stream DLQ. An event is
-// deleted only after its commit, and the trail takes an event once, so a repeated request is
-// safe wherever the one before it broke off.
+// redeliver writes events that were put aside, in their order, and answers which of them
+// the trail has. The edge that asked then deletes these from stream DLQ. An event is
+// deleted only after its commit, and the trail takes an event once, so a request may be
+// repeated safely wherever the one before it broke off.
 func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, error) {
 	after, err := strconv.ParseUint(p["after"], 10, 64)
 	if p["after"] == "" {
@@ -65,7 +68,7 @@ func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, er
 	return report, nil
 }
 
-// partly is the error of a request that gave up: once a run is committed, something was executed.
+// partly is the error of a request that gave up after it had committed something.
 func (q *questions) partly(report Redelivery, err error) error {
 	if report.Written == 0 {
 		return err
@@ -75,8 +78,8 @@ func (q *questions) partly(report Redelivery, err error) error {
 	return f
 }
 
-// readable cuts letters into runs: those next to one another that can be read, and each of
-// the others alone.
+// readable divides letters into runs: neighbours that can be read are one run, and each
+// other letter is one alone.
 func readable(letters []auditlog.Letter) (runs [][]auditlog.Letter) {
 	for i, l := range letters {
 		if n := len(runs) - 1; n >= 0 && l.Err == nil && letters[i-1].Err == nil {
@@ -88,7 +91,8 @@ func readable(letters []auditlog.Letter) (runs [][]auditlog.Letter) {
 	return runs
 }
 
-// rewrite writes a run of letters; where the database refuses them, each alone.
+// rewrite writes a run of letters. If the database refuses the run, it writes each letter
+// alone.
 func (q *questions) rewrite(ctx context.Context, run []auditlog.Letter, report *Redelivery) error {
 	leave := func(why error) error {
 		report.Left = append(report.Left, LeftEvent{Message: run[0].Seq, ID: run[0].Event.GetId(), Why: why.Error()})

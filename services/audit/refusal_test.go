@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 )
 
-// TestDatabaseRefuses has Postgres be there and not write: the log says so,
-// events wait, none is put aside, and all are written when it is over.
+// TestDatabaseRefuses: while Postgres runs and does not write, the log says so, events
+// wait, and none is put aside. All are written when it is over.
 func TestDatabaseRefuses(t *testing.T) {
 	t.Parallel()
 	statement := func(text string) func(*testing.T, *databasetest.Server) {

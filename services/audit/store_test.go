@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit"
 )
 
-// A second instance with a database of its own is refused, so that each has not a
-// part of the trail; one on the same database joins.
+// A second instance with its own database is refused, so that no two instances each have
+// a part of the trail. One on the same database joins.
 func TestB10SecondTrailIsRefused(t *testing.T) {
 	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		w.serve(t, cfg)
@@ -35,7 +35,7 @@ func TestB10SecondTrailIsRefused(t *testing.T) {
 		} else if text := err.Error(); !strings.Contains(text, "service audit already runs on another database") || !strings.Contains(text, "--database-url") {
 			t.Errorf("refused with %q", text)
 		}
-		if cfg.DatabaseURL != "" { // of a file there is one instance
+		if cfg.DatabaseURL != "" { // a file can have only one instance
 			if err := join(cfg); err != nil {
 				t.Errorf("an instance on the same database is refused: %v", err)
 			}

@@ -15,12 +15,12 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// The bus loses its disk, and with it the keys that sign: that is no tampering,
-// and the keys come back by themselves.
+// The bus loses its disk, and with it the keys that sign. That does not count as
+// tampering, and the keys come back by themselves.
 func TestD2KeysAreGoneFromTheBus(t *testing.T) {
 	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		cfg.Checkpoint = 50 * time.Millisecond
-		// An earlier instance, with a key of its own, has signed.
+		// An earlier instance, with its own key, has signed.
 		earlier := cfg
 		earlier.Key = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
 		stop, _ := w.serve(t, earlier)
@@ -73,7 +73,7 @@ func TestD2KeysAreGoneFromTheBus(t *testing.T) {
 	})
 }
 
-// Who may read one tenant's trail learns nothing of another's.
+// A reader of one tenant's trail learns nothing of another's.
 func TestH5TrailOfOneTenant(t *testing.T) {
 	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		w.serve(t, cfg)

@@ -12,9 +12,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// writer moves events from the bus to the store. An event leaves the bus when
-// it is committed, or when ten tries say that it never will be. At a row behind the end
-// of a chain it stops: events stay on the bus until that row is gone.
+// writer moves events from the bus to the store. An event leaves the bus when it is
+// committed, or is put aside after ten tries that show it never will be. At a row behind
+// the end of a chain the writer stops: events stay on the bus until that row is gone.
 type writer struct {
 	store   trail.Store
 	log     *slog.Logger
@@ -22,7 +22,8 @@ type writer struct {
 	stopped atomic.Pointer[trail.Stray]
 }
 
-// away says why nothing is written although the database answers; nil if it is.
+// away says why nothing is written although the database answers; nil if events are
+// written.
 func (w *writer) away() error {
 	if stray := w.stopped.Load(); stray != nil {
 		return stray
@@ -53,8 +54,8 @@ func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
 	}
 }
 
-// write tries until the batch is written, or ctx ends. A store that is away is
-// no fault of the events: they stay on the bus, and count as being worked on.
+// write retries until the batch is written, or ctx ends. If the store is away, the events
+// are not at fault: they stay on the bus, and count as in progress.
 func (w *writer) write(ctx context.Context, batch []*auditlog.Delivery) {
 	events := make([]trail.Event, len(batch))
 	for i, d := range batch {
@@ -73,7 +74,7 @@ func (w *writer) write(ctx context.Context, batch []*auditlog.Delivery) {
 			batch[0].Reject(ctx, err)
 			return
 		case errors.Is(err, trail.ErrRejected):
-			// The halves find the one that is at fault in few steps.
+			// Halving finds the event at fault in few steps.
 			w.write(ctx, batch[:len(batch)/2])
 			w.write(ctx, batch[len(batch)/2:])
 			return
@@ -95,8 +96,8 @@ func (w *writer) write(ctx context.Context, batch []*auditlog.Delivery) {
 	}
 }
 
-// append writes a batch. However long a slow disk takes, the bus hears that it is
-// being worked on, so that no other instance begins with the same.
+// append writes a batch. While a slow disk takes its time, it tells the bus that the
+// batch is in progress, so that no other instance begins with it.
 func (w *writer) append(ctx context.Context, batch []*auditlog.Delivery, events []trail.Event) error {
 	written, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -114,14 +115,14 @@ func (w *writer) append(ctx context.Context, batch []*auditlog.Delivery, events 
 			}
 		}
 	}()
-	// Not ctx: what has begun is finished, within the time that the store gives it.
+	// Not ctx: a write that has begun is finished, within the store's own time limit.
 	_, err := w.store.Append(context.WithoutCancel(ctx), events)
 	close(written)
 	<-ended
 	return err
 }
 
-// beat is how often the bus hears of a batch.
+// beat is how often the bus is told that a batch is in progress.
 func (w *writer) beat() time.Duration {
 	if w.ackWait <= 0 {
 		return 10 * time.Second

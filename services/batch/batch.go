@@ -1,9 +1,9 @@
-// Package batch is the Busbar service of the tool batch, by which a model makes
-// many calls in one. People and programs have batches at the doors themselves,
-// which stream results as they come; a model has tools only.
+// Package batch is the Busbar service of the tool batch, by which a model makes many
+// calls in one. People and programs can send batches to the doors themselves, which
+// stream results as they come; a model has only tools.
 //
-// It is an ordinary service: it calls tools as any other may, on behalf of its
-// caller (service.Call.CallTool).
+// It is an ordinary service: it calls tools on behalf of its caller
+// (service.Call.CallTool), as any other service may. Everything is in batch.go.
 package batch
 
 import (
@@ -26,8 +26,8 @@ const (
 	defaultParallel = 16
 	//limit:time a call of the tool `batch` | `deadline_exceeded`
 	timeout = 5 * time.Minute
-	// maxResults bounds the results together, bytes. They travel twice, as
-	// structured content and as text, in a result of at most 16 MiB.
+	// maxResults bounds the results together, bytes. They travel twice, as structured
+	// content and as text, in a result of at most 16 MiB.
 	//limit:call results of a call of the tool `batch` | `result_too_large` for the rest
 	maxResults = 6 << 20
 )
@@ -35,7 +35,7 @@ const (
 //go:embed schema/batch.input.json
 var inputSchema []byte
 
-// In is what batch takes.
+// In is the input of batch.
 type In struct {
 	Calls    []Item `json:"calls"`
 	Parallel int    `json:"parallel,omitzero"`
@@ -48,14 +48,14 @@ type Item struct {
 	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
 }
 
-// Out is what batch returns.
+// Out is the output of batch.
 type Out struct {
 	Results   []Slot `json:"results" jsonschema:"What became of each call, in the order of calls"`
 	Succeeded int    `json:"succeeded" jsonschema:"How many calls did what they should"`
 	Failed    int    `json:"failed" jsonschema:"How many did not"`
 }
 
-// Slot is what became of one call: its result, or why there is none.
+// Slot is the outcome of one call: its result, or why it has no result.
 type Slot struct {
 	Name              string         `json:"name" jsonschema:"The tool"`
 	IsError           bool           `json:"isError" jsonschema:"Whether it failed"`
@@ -97,7 +97,7 @@ func run(ctx context.Context, call *service.Call, in In) (Out, error) {
 	return b.out, nil
 }
 
-// batch is one under way.
+// batch is a batch in progress.
 type batch struct {
 	call *service.Call
 

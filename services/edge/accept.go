@@ -20,14 +20,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// AcceptTools is the command line that accepts what services say of their tools. The
-// tags are read by kong.
+// AcceptTools is the command line that accepts definitions of tools. The tags are read by
+// kong.
 type AcceptTools struct {
 	lookFlags
 	Tools []string `arg:"" optional:"" name:"tool" help:"Tools whose definitions are accepted. Without any, and without --all, those that wait are listed."`
 	All   bool     `help:"Accept all that is not accepted yet."`
 	Yes   bool     `short:"y" help:"Accept without being asked."`
-	// Ask asks a person; nil where nobody can be asked.
+	// Ask asks a person; nil if nobody can be asked.
 	Ask func(ctx context.Context, question string) (bool, error) `kong:"-"`
 }
 
@@ -47,17 +47,17 @@ records it: the user "operator". The policy file says whose the tools are.
 Exit status: 0 accepted, or nothing to accept; 1 not accepted.`
 }
 
-// methodAccept is how the audit trail names it.
+// methodAccept is the method's name in the audit trail.
 const methodAccept = "busbar/tool.accept"
 
 // proposal is a definition that may be accepted.
 type proposal struct {
 	definition.Definition
-	// before is what is accepted; without a digest for nothing.
+	// before is the accepted definition; its digest is empty if nothing is accepted.
 	before definition.Definition
 }
 
-// Run shows what is to be accepted and accepts it.
+// Run shows the definitions to be accepted, and accepts them.
 func (c *AcceptTools) Run(ctx context.Context, out io.Writer) error {
 	conn, live, err := c.look(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *AcceptTools) Run(ctx context.Context, out io.Writer) error {
 	return cmp.Or(err, notShown(unread))
 }
 
-// readable are the proposals that --all accepts, and how many it does not: what nobody
-// could read is accepted by its name alone.
+// readable are the proposals that --all accepts, and the number of those that it does not
+// accept: a definition that nobody could read is accepted only by its name.
 func (c *AcceptTools) readable(all []proposal) (_ []proposal, unread int) {
 	if !c.All || len(c.Tools) > 0 {
 		return all, 0
@@ -123,7 +123,7 @@ func tools(n int) string {
 	return fmt.Sprintf("%d tools", n)
 }
 
-// proposals are what is to be accepted, by tool.
+// proposals are the definitions to be accepted, by tool.
 func (c *AcceptTools) proposals(ctx context.Context, conn *bus.Conn, newest map[string]definition.Definition) (all []proposal, err error) {
 	names := c.Tools
 	if len(names) == 0 {
@@ -146,7 +146,7 @@ func (c *AcceptTools) proposals(ctx context.Context, conn *bus.Conn, newest map[
 	return all, nil
 }
 
-// show says what is proposed: of what was accepted before the differences.
+// show prints a proposal: the definition, or its differences from the accepted one.
 func (p proposal) show(b *strings.Builder, whole bool) {
 	if p.before.Digest == "" {
 		fmt.Fprintf(b, "tool %s of service %s: new\n", printable(p.Tool), p.Service)
@@ -180,8 +180,9 @@ func side(b *strings.Builder, sign string, v jsontext.Value) {
 	}
 }
 
-// printable is a text of a service without what a terminal would obey, or what hides
-// text from who reads it. Of what cannot be seen the code point is shown: models read it.
+// printable is a service's text without characters that a terminal would obey, or that
+// hide text from a reader. It shows the code point of characters that cannot be seen,
+// because models read them.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {

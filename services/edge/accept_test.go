@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
-// With pin: strict two edges offer what an operator has accepted, and a change of that
-// is in the trail once, with its class.
+// With pin: strict, two edges offer the definitions that an operator has accepted. A
+// change of these is in the trail once, with its class.
 func TestH8AcceptTools(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -61,7 +61,7 @@ func TestH8AcceptTools(t *testing.T) {
 	if said, _ := accept(false, "x"); !strings.Contains(said, "new\n{\n  \"cacheMs\": 0,\n") || !strings.Contains(said, "\n    \"description\": \"Does it\",\n") {
 		t.Errorf("it is shown as\n%s", said)
 	}
-	// What is too large to be shown is accepted by its name alone.
+	// A definition that is too large to be shown is accepted only by its name.
 	large, err := registry.Announce(bustest.Connect(t, w.bus), "large", "i1", "1.0.0", &busv1.Catalogue{Service: "large", Tools: []*busv1.Tool{{
 		Name: "y", Json: []byte(`{"name":"y","description":"` + strings.Repeat("z", definition.MaxText) + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`),
 	}}})

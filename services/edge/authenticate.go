@@ -17,25 +17,26 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
-// IdentityFlags say what shows who calls, besides what the policy file says. The
-// tags are read by kong.
+// IdentityFlags say how callers authenticate, in addition to the policy file. The tags
+// are read by kong.
 type IdentityFlags struct {
 	Proxy     identity.ProxyFlags `embed:""`
 	KeyHeader string              `name:"auth-key-header" env:"BUSBAR_AUTH_KEY_HEADER" placeholder:"NAME" help:"Header for API keys in place of Authorization, such as X-Custom-Auth. An invalid key is status 401 with {\"error\":\"Custom authentication failed\"}."`
 
-	// StandIn, if there is one, takes the place of the policy's authorization servers:
-	// the one of "busbar dev --oauth".
+	// StandIn, unless nil, replaces the policy's authorization servers: the server of
+	// "busbar dev --oauth".
 	StandIn *oauth.Issuer `kong:"-"`
 }
 
-// Authenticates reports whether an edge with these flags asks who calls.
+// Authenticates reports whether an edge with these flags authenticates its callers.
 func Authenticates(policy PolicyFlags, identity IdentityFlags) bool {
 	return policy.Access != "" || identity.Proxy.Header != ""
 }
 
-// OpenIdentity has an edge find out who calls, by API keys, by what its policy says,
-// by the proxy in front, and by other ways, until closed. Without a policy, and a proxy
-// that says who calls, who shows nothing is let in. It comes after OpenPolicy.
+// OpenIdentity makes an edge authenticate its callers, until closed is called: by API
+// keys, by the policy's settings, by the proxy in front, and by other ways. Without a
+// policy and a proxy that names callers, callers without credentials are let in. Call it
+// after OpenPolicy.
 func (f *IdentityFlags) OpenIdentity(cfg *Config, ways ...identity.Way) (closed func(), err error) {
 	proxy, err := f.Proxy.Proxy()
 	if err != nil {
@@ -78,8 +79,7 @@ func (f *IdentityFlags) OpenIdentity(cfg *Config, ways ...identity.Way) (closed 
 	return a.Close, nil
 }
 
-// bounded is what finds out who calls, with a bound for who fails; nil where everybody
-// is anonymous.
+// bounded is the authenticator, with a limit on failures; nil if everybody is anonymous.
 func (e *Edge) bounded() gateway.Authenticator {
 	if e.cfg.Authenticator == nil {
 		return nil
@@ -87,14 +87,14 @@ func (e *Edge) bounded() gateway.Authenticator {
 	return limit.NewFailures(e.cfg.Authenticator)
 }
 
-// identity is what finds out who calls, if that serves metadata for clients.
+// identity is the authenticator, if it serves metadata for clients.
 func (e *Edge) identity() *identity.Authenticator {
 	a, _ := e.cfg.Authenticator.(*identity.Authenticator)
 	return a
 }
 
-// authenticates reports whether callers have to show who they are, or may be told apart
-// by a policy.
+// authenticates reports whether callers must show credentials, or a policy may tell them
+// apart.
 func (e *Edge) authenticates() bool {
 	if a := e.identity(); a != nil && a.Open() {
 		return e.cfg.Access != nil
@@ -102,13 +102,14 @@ func (e *Edge) authenticates() bool {
 	return e.cfg.Authenticator != nil
 }
 
-// oauth reports whether access tokens are taken.
+// oauth reports whether access tokens are accepted.
 func (e *Edge) oauth() bool {
 	a := e.identity()
 	return a != nil && a.OAuth()
 }
 
-// takeKeys has API keys of the bus taken, which edges make the bucket for.
+// takeKeys makes the authenticator accept the API keys of the bus. Edges make the bucket
+// for them.
 func (e *Edge) takeKeys() error {
 	a := e.identity()
 	if a == nil {
@@ -123,8 +124,8 @@ func (e *Edge) takeKeys() error {
 	return nil
 }
 
-// refused answers a request whose header of one's own is not good, in the one form
-// that such headers have at all doors.
+// refused answers a request whose custom header is invalid. The form of the answer is the
+// same at all doors.
 func (e *Edge) refused(ctx context.Context, w http.ResponseWriter, r *http.Request) bool {
 	a := e.identity()
 	if a == nil || r.Method == http.MethodOptions || !a.Custom(r.Header) {
@@ -132,7 +133,7 @@ func (e *Edge) refused(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	switch path := r.URL.Path; {
 	case path == "/healthz", path == "/readyz", strings.HasPrefix(path, identity.MetadataPath), trail.Operator(r, e.cfg.Audit.Token):
-		return false // for anybody, and for who runs the edge
+		return false // for anybody, and for the operator of the edge
 	}
 	_, err := e.gateway.Admit(ctx, "http", door.Credentials(r))
 	var f *fault.Error
@@ -144,7 +145,7 @@ func (e *Edge) refused(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	return true
 }
 
-// customRefusal is the body of a refusal by a header of one's own.
+// customRefusal is the body of a refusal because of a custom header.
 const customRefusal = `{"error":"Custom authentication failed"}`
 
 var _ gateway.Ender = (*identity.Authenticator)(nil)

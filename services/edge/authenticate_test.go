@@ -20,8 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// identified is an edge with flags, as its handler; file is its policy, empty for
-// none.
+// identified is the handler of an edge with flags; file is its policy, empty for none.
 func identified(t *testing.T, f edge.IdentityFlags, file string) (h http.Handler, keys *store.APIKeys) {
 	t.Helper()
 	return start(t).identified(t, f, file)
@@ -74,8 +73,8 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// A header of one's own, as the second founding document has it: X-Custom-Auth, and
-// its refusal word for word.
+// A custom header, as the second founding document has it: X-Custom-Auth, and its refusal
+// word for word.
 func TestCustomHeader(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "access.yaml")
@@ -114,8 +113,8 @@ func TestCustomHeader(t *testing.T) {
 	}
 }
 
-// Without any configuration everybody on this machine is let in, but nobody with
-// something wrong.
+// Without any configuration, everybody on this machine is let in, but not with a bad
+// credential.
 func TestNobodyNeedsAnAccountOnLoopback(t *testing.T) {
 	t.Parallel()
 	h, _ := identified(t, edge.IdentityFlags{}, "")

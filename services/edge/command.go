@@ -31,7 +31,7 @@ type Command struct {
 	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must do so."`
 }
 
-// StorageFlags say how the bus keeps what it is given. The tags are read by kong.
+// StorageFlags say how the bus stores its data. The tags are read by kong.
 type StorageFlags struct {
 	Replicas storage.Replicas `name:"nats-replicas" default:"auto" env:"BUSBAR_NATS_REPLICAS" placeholder:"N" help:"Number of NATS servers that keep each bucket and stream: 1, 3, 5 or auto (default ${default}). With auto it is 3 if the cluster has as many servers."`
 }
@@ -44,7 +44,7 @@ func (Command) Help() string {
 // connectTime is how long a starting edge waits for NATS.
 const connectTime = 30 * time.Second
 
-// Run serves until ctx ends. The line that says it is ready goes to out.
+// Run serves until ctx ends. It prints the line that says the edge is ready to out.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	l, err := c.Open(c.AllowUnauthenticated || Authenticates(c.PolicyFlags, c.IdentityFlags))
 	if err != nil {
@@ -94,8 +94,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	return e.ServeAll(ctx, l)
 }
 
-// IssueToken makes the token by which people of this machine read the audit
-// trail, in a data directory or the default one of a name.
+// IssueToken makes the token with which people on this machine read the audit trail. It
+// is in a data directory, or in the default one of a name.
 func IssueToken(dir, name string, l *Listeners) (token.Token, func(), error) {
 	if dir == "" {
 		var err error

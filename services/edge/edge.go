@@ -1,6 +1,9 @@
-// Package edge is the service that clients talk to: front doors, the gateway
-// that every call passes, and the bus behind it. Any number of edges serve the
-// same clients; none holds state that another could not pick up.
+// Package edge is the service that clients talk to: the doors, the gateway that every
+// call passes, and the bus behind it. Any number of edges serve the same clients; no edge
+// holds state that another one could not take over.
+//
+// Start with New in edge.go, which builds an edge, and Handler in http.go, which lists
+// the doors over HTTP. The flags are in command.go, listen.go and authenticate.go.
 package edge
 
 import (
@@ -34,39 +37,40 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Config says how an edge presents itself.
+// Config configures an edge.
 type Config struct {
 	// Version is the edge's own SemVer.
 	Version string
-	// Guard of the HTTP doors. Loopback is set by Serve for a loopback listener.
+	// Guard protects the HTTP doors. Serve sets Loopback for a loopback listener.
 	Guard door.Guard
-	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
+	// Authenticator finds the caller of a request; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
 	// Client: see gateway.Config.
 	Client func(*gateway.Credentials) string
-	// Access says who may do what; nil: everybody everything.
+	// Access decides what callers may do; nil: everybody may do everything.
 	Access gateway.Access
 	// ListTools: see gateway.Config.
 	ListTools int
-	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
+	// Limiter admits calls; nil: gateway.DefaultInFlight concurrent calls.
 	Limiter gateway.Limiter
-	// Limits are those of principals, tenants and tools, held by all edges together;
-	// nil: none.
+	// Limits are the limits of principals, tenants and tools, which all edges hold
+	// together; nil: none.
 	Limits limit.Rules
-	// Replicas is on how many NATS servers the edge has its buckets and streams kept.
+	// Replicas is the number of NATS servers that keep each of the edge's buckets and
+	// streams.
 	Replicas storage.Replicas
-	// Guest leaves the calls that tools make to the other edges of the bus. An edge
-	// that comes and goes with one client would end those of others when it goes.
+	// Guest leaves the calls that tools make to the other edges of the bus. An edge that
+	// comes and goes with one client would, when it goes, end calls of other clients.
 	Guest bool
-	// ResultBytes bounds the results that the edge holds for clients who have not
-	// read them yet; 0: budget.DefaultLimit.
+	// ResultBytes bounds the results that the edge holds for clients that have not read
+	// them yet; 0: budget.DefaultLimit.
 	ResultBytes int64
 	Audit       Audit
-	// CheckResults logs where a tool's result is not what its output schema says; in a
-	// flood of calls, of some.
-	// It is for development and tests: each result is read once more.
+	// CheckResults logs results of tools that do not match their output schema; in a
+	// flood of calls, only some of them. It is for development and tests, because each
+	// result is read once more.
 	CheckResults bool
-	// Tracer records calls; nil records none. See otlp.Traces.Edge.
+	// Tracer traces calls; nil traces none. See otlp.Traces.Edge.
 	Tracer trace.Tracer
 	Logger *slog.Logger
 }
@@ -95,20 +99,21 @@ type Edge struct {
 	connections *door.Connections
 	services    *bus.Server    // nil for a guest
 	limits      *limit.Limiter // nil for none
-	looks       chan struct{}  // a place for each who looks at limits
+	looks       chan struct{}  // a slot for each concurrent look at limits
 	metrics     *metrics.Metrics
 	tls         *listener.TLS // of ServeAll; nil for none
 	leaving     leaving
-	// unwritten is why the audit service writes nothing, by its own word; nil if it does.
+	// unwritten is why the audit service writes nothing, as it says itself; nil if it
+	// writes.
 	unwritten atomic.Pointer[string]
 
-	// cleanups undo what New did, the last first.
+	// cleanups undo the steps of New, the last one first.
 	cleanups []func()
 	closing  sync.Once
 }
 
-// New joins the edge to the bus and returns once it knows what is there. Close
-// it before the connection.
+// New joins the edge to the bus and returns once it knows the services there. Close it
+// before the connection.
 func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -177,7 +182,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	return e, nil
 }
 
-// newGateway makes the chain of links with what they keep on the bus.
+// newGateway makes the gateway's chain of links, with the stores on the bus that they
+// use.
 func (e *Edge) newGateway(ctx context.Context, tasks *task.Store) (*gateway.Gateway, error) {
 	auditor, err := e.startAudit(ctx)
 	if err != nil {
@@ -198,7 +204,7 @@ func (e *Edge) newGateway(ctx context.Context, tasks *task.Store) (*gateway.Gate
 	}), nil
 }
 
-// startAudit begins to record calls; nil when that is off.
+// startAudit begins to record calls; nil if that is off.
 func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	if e.cfg.Audit.Off {
 		return nil, nil
@@ -222,7 +228,7 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	return e.trail, nil
 }
 
-// startLimits joins the edges that share limits, where there are any.
+// startLimits joins the edges that share limits, if there are limits.
 func (e *Edge) startLimits(ctx context.Context) (gateway.Limiter, error) {
 	if e.cfg.Limits == nil {
 		return e.cfg.Limiter, nil
@@ -244,8 +250,9 @@ func (e *Edge) startLimits(ctx context.Context) (gateway.Limiter, error) {
 // Server answers MCP messages, for doors other than HTTP.
 func (e *Edge) Server() *protocol.Server { return e.server }
 
-// Await returns when every service named is on the bus and answers a call. One that was
-// there a moment ago is waited for as well: its process ended, and another takes over.
+// Await returns when every service named is on the bus and answers a call. A service that
+// was there a moment ago is waited for as well: its process ended, and another one takes
+// over.
 func (e *Edge) Await(ctx context.Context, services ...string) error {
 	for {
 		if err := e.live.Await(ctx, services...); err != nil {
@@ -257,13 +264,14 @@ func (e *Edge) Await(ctx context.Context, services ...string) error {
 		}
 		select {
 		case <-time.After(awaitPause):
-		case <-ctx.Done(): // which is why, whatever the bus made of that
+		case <-ctx.Done(): // the cause, whatever error the bus returned for it
 			return fmt.Errorf("check service %s: %w (%w)", name, context.Cause(ctx), err)
 		}
 	}
 }
 
-// awaitPause is between two looks at services that were there and do not answer.
+// awaitPause is the time between two checks of services that were there and do not
+// answer.
 const awaitPause = 50 * time.Millisecond
 
 // mute is the first of these services that does not answer, and why.
@@ -286,10 +294,10 @@ func (e *Edge) Close() {
 	})
 }
 
-// cleanup has f called when the edge closes, before what was there earlier.
+// cleanup makes f run when the edge closes, before the earlier cleanups.
 func (e *Edge) cleanup(f func()) { e.cleanups = append(e.cleanups, f) }
 
-// now is a context that is over, for what is to end without waiting.
+// now is a context that is over, for work that has to end without waiting.
 func now() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

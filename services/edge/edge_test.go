@@ -100,8 +100,8 @@ func body(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-// A stopped edge takes no more, ends its streams with their results, and
-// finishes the calls in flight.
+// A stopping edge accepts nothing more, ends its streams with their results, and finishes
+// the calls in flight.
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -117,7 +117,7 @@ func TestServeDrains(t *testing.T) {
 	answer := make(chan string, 1)
 	go func() { answer <- body(t, s.post(t, mcp.MethodToolsCall, "hold", edgetest.Call("1", "hold", "{}"))) }()
 	receive(t, "the call starts", w.svc.Started)
-	idle, err := net.Dial("tcp", s.addr) // a connection that brings nothing
+	idle, err := net.Dial("tcp", s.addr) // a connection without a request
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-// A loopback listener answers to loopback names alone.
+// A loopback listener answers only to loopback names.
 func TestServeGuardsLoopback(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -248,8 +248,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// Who shows two sets of credentials shows none: what stands before the edge may have
-// looked at the other one. gRPC's case is with its door.
+// A request with two sets of credentials counts as having no credentials: a proxy in
+// front of the edge may have checked the other set. gRPC's case is with its door.
 func TestL4TwoAuthorizationHeaders(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -271,8 +271,9 @@ func TestL4TwoAuthorizationHeaders(t *testing.T) {
 	}
 }
 
-// A service may end while an edge that starts looks whether it answers, and another instance
-// take over. Who gives up waiting is told why it ended, whatever the bus made of that.
+// A service may end while a starting edge checks whether it answers, and another instance
+// may take over. A caller that gives up waiting is told why it ended, whatever error the
+// bus returned.
 func TestAwaitTakeover(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -290,7 +291,7 @@ func TestAwaitTakeover(t *testing.T) {
 	if err := e.Await(t.Context(), "brief"); err != nil {
 		t.Fatal(err)
 	}
-	conn.Close() // the registry has it for a while yet
+	conn.Close() // it stays in the registry for a while
 	_ = first.Stop(t.Context())
 	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer end()

@@ -7,31 +7,31 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
-// Times of looking for tasks that are under way without a right.
+// Times of the search for running tasks that have lost their permission.
 const (
-	// endAgain is when they are looked for once more: a call that was let through before
-	// a change becomes a task until then.
+	// endAgain is when to search once more: until then, a call that was let through
+	// before a change may still become a task.
 	endAgain = bus.DefaultTimeout
-	// endRetry is how long after a failure.
+	// endRetry is the pause after a failure.
 	endRetry = 2 * time.Second
-	// endTime bounds one look.
+	// endTime bounds one search.
 	endTime = time.Minute
 )
 
-// endTasks has tasks end that are under way without a right: when the edge starts, and
+// endTasks ends running tasks that have lost their permission: when the edge starts, and
 // when its policy changes or a credential ends.
 func (e *Edge) endTasks() {
 	changed := make(chan struct{}, 1)
 	poke := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // it will be looked anyhow
+		default: // a search is due anyhow
 		}
 	}
 	revoked := func(context.Context, string) (bool, error) { return false, nil }
 	switch p, a := e.policy(), e.identity(); {
 	case e.cfg.Guest || p == nil && a == nil:
-		return // what holds for a guest holds for nobody else
+		return // a guest's policy counts for nobody else
 	default:
 		if p != nil {
 			e.cleanup(p.OnChange(poke))

@@ -21,7 +21,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// postModern sends a modern request of a client that takes tasks, and returns the answer.
+// postModern sends a modern request of a client that accepts tasks, and returns the
+// answer.
 func postModern(t *testing.T, h http.Handler, token, method, name, request string) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(edgetest.TakingTasks(request)))
@@ -37,7 +38,7 @@ func postModern(t *testing.T, h http.Handler, token, method, name, request strin
 	return answer.Body.String()
 }
 
-// A task may take as long as the policy file grants its service, and an hour without:
+// A task may take as long as the policy file grants its service, and otherwise an hour:
 // whatever the service says.
 func TestTaskTimeIsGranted(t *testing.T) {
 	t.Parallel()
@@ -72,8 +73,8 @@ func TestTaskTimeIsGranted(t *testing.T) {
 	}
 }
 
-// A task that runs ends when the policy no longer allows its tool, and when the key that
-// it was begun with is revoked; those of others go on.
+// A running task ends when the policy no longer allows its tool, and when the key that it
+// was begun with is revoked. Tasks of others go on.
 func TestTasksEndWithTheRightToThem(t *testing.T) {
 	t.Parallel()
 	w, file := start(t), filepath.Join(t.TempDir(), "access.yaml")

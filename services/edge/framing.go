@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A request with both Content-Length and Transfer-Encoding may be two requests to
-// a proxy in front, so its connection must end with the answer (RFC 9112, 6.3).
-// The HTTP server takes the first header away and goes on. What it reads is
-// looked at here on its way: only the beginnings of lines, since a line of a JSON
-// body that looks like a header costs no more than a connection.
+// A request with both Content-Length and Transfer-Encoding may be two requests to a proxy
+// in front, so its connection must end with the answer (RFC 9112, 6.3). The HTTP server
+// removes the first header and continues, so the bytes are inspected here before it reads
+// them. Only beginnings of lines are inspected: if a line of a JSON body looks like a
+// header, that costs no more than a connection.
 
-// framed is a listener whose connections know of such requests. Those of HTTP/2
-// have frames for both, and pass as they are.
+// framed is a listener whose connections detect such requests. HTTP/2 has frames instead
+// of both headers, so its connections pass unchanged.
 type framed struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -36,7 +36,7 @@ func (l framed) Accept() (net.Conn, error) {
 	return &framedTLS{framedConn{Conn: secure}, secure}, nil
 }
 
-// framedTLS is a framedConn of which the HTTP server can tell that it is encrypted.
+// framedTLS is a framedConn that shows the HTTP server that it is encrypted.
 type framedTLS struct {
 	framedConn
 	secure *tls.Conn
@@ -48,20 +48,21 @@ func (c *framedTLS) ConnectionState() tls.ConnectionState { return c.secure.Conn
 // framedConn is read by one goroutine at a time.
 type framedConn struct {
 	net.Conn
-	// ambiguous: a request had both headers. The connection serves no other.
+	// ambiguous is set if a request had both headers. The connection serves no further
+	// request.
 	ambiguous atomic.Bool
 
-	// begun says that the first request has begun; until then header is what it has for its
-	// headers from its first byte on.
+	// begun is set when the first request has begun. Until then, header is the time for
+	// its headers, counted from its first byte.
 	begun  bool
 	header time.Duration
 
-	line            []byte // what was read of the current line, as far as it matters
+	line            []byte // the part of the current line that was read, as far as it matters
 	skip            bool   // the rest of the current line does not matter
-	length, chunked bool   // the headers that the current block of lines has had
+	length, chunked bool   // which headers the current block of lines had
 }
 
-// Names that lines begin with, in lower case.
+// Beginnings of lines, in lower case.
 var (
 	lengthName  = []byte("content-length:")
 	chunkedName = []byte("transfer-encoding:")
@@ -72,7 +73,7 @@ func (c *framedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.begun {
 		if c.begun = true; c.header > 0 {
-			_ = c.Conn.SetReadDeadline(time.Now().Add(c.header)) // a connection without it reads an error
+			_ = c.Conn.SetReadDeadline(time.Now().Add(c.header)) // a connection that has no deadlines fails when it is read
 		}
 	}
 	if !c.ambiguous.Load() {
@@ -82,8 +83,9 @@ func (c *framedConn) Read(b []byte) (int, error) {
 }
 
 // SetReadDeadline implements net.Conn. The HTTP server counts the time for the headers of
-// the first request from the beginning of the connection. Clients and proxies open
-// connections ahead of need, and reuse them as any other: they have idleTime.
+// the first request from the beginning of the connection. But clients and proxies open
+// connections ahead of need, and reuse them like any other. So these connections get
+// idleTime.
 func (c *framedConn) SetReadDeadline(t time.Time) error {
 	if !c.begun && !t.IsZero() {
 		c.header, t = time.Until(t), time.Now().Add(idleTime)
@@ -91,8 +93,8 @@ func (c *framedConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// CloseWrite is for the HTTP server, which so lets a client read why it is refused
-// while it still sends.
+// CloseWrite is for the HTTP server: it lets a client that is still sending read why it
+// is refused.
 func (c *framedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -120,7 +122,7 @@ func (c *framedConn) scan(b []byte) {
 	}
 }
 
-// begin takes more of the beginning of a line.
+// begin takes more bytes of the beginning of a line.
 func (c *framedConn) begin(part []byte) {
 	c.line = append(c.line, part[:min(len(part), len(chunkedName)-len(c.line))]...)
 	switch {
@@ -140,8 +142,8 @@ func hasName(line, name []byte) bool {
 	return len(line) >= len(name) && bytes.EqualFold(line[:len(name)], name)
 }
 
-// connKey is where the context of a request has what is known of its connection: a
-// *framedConn, or *cancelled for HTTP/2.
+// connKey is the context key of a request's connection: a *framedConn, or *cancelled for
+// HTTP/2.
 type connKey struct{}
 
 // connContext is the http.Server's ConnContext.
@@ -155,7 +157,7 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &cancelled{conn: c})
 }
 
-// unambiguous ends connections with the first request that is not.
+// unambiguous ends connections after the first ambiguous request.
 func unambiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*framedConn); ok && c.ambiguous.Load() {

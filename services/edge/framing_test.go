@@ -71,7 +71,7 @@ func TestM6NothingFollowsARequestOfTwoLengths(t *testing.T) {
 				if c.answers > 1 {
 					return
 				}
-				// The end may be a reset, since the edge leaves bytes unread.
+				// The end may be a reset, because the edge leaves bytes unread.
 				if rest, _ := io.ReadAll(in); len(rest) > 0 {
 					t.Errorf("more was answered: %.200q", rest)
 				}

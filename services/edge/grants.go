@@ -18,8 +18,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// ListGrants is the command line that writes down what the services of a bus say
-// they do. The tags are read by kong.
+// ListGrants is the command line that prints grants for the services of a bus, from their
+// own announcements. The tags are read by kong.
 type ListGrants struct{ busFlags }
 
 // Help implements kong's HelpProvider.
@@ -52,7 +52,8 @@ func (c *ListGrants) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// grants is what a service offers and has, with the powers it says it needs, as YAML.
+// grants is the section of a service as YAML: its offers, and the powers that it says it
+// needs.
 func grants(s registry.Service, now *catalogue.Snapshot) string {
 	var b strings.Builder
 	list := func(key string, all []string) {
@@ -61,7 +62,7 @@ func grants(s registry.Service, now *catalogue.Snapshot) string {
 		}
 		fmt.Fprintf(&b, "\n    %s:", key)
 		for _, one := range widest(all) {
-			text, _ := json.Marshal(one) // JSON is YAML; of a text that came as JSON
+			text, _ := json.Marshal(one) // JSON is YAML, and this text came as JSON
 			fmt.Fprintf(&b, "\n      - %s", text)
 		}
 	}
@@ -84,7 +85,7 @@ func grants(s registry.Service, now *catalogue.Snapshot) string {
 	return b.String()
 }
 
-// widest are patterns, sorted, but for those that another one covers.
+// widest are the patterns, sorted, without those that another one covers.
 func widest(all []string) []string {
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -96,8 +97,8 @@ func widest(all []string) []string {
 	})
 }
 
-// offersOf are the patterns of what a service offers, but for names that are
-// another's.
+// offersOf are patterns for the offers of a service, without names that belong to another
+// service.
 func offersOf(s registry.Service, now *catalogue.Snapshot) (all []string) {
 	c := s.Catalogue
 	add := func(kind catalogue.NameKind, name, pattern string) {
@@ -136,7 +137,7 @@ func offersOf(s registry.Service, now *catalogue.Snapshot) (all []string) {
 	return all
 }
 
-// powersOf is what a service says its tools do.
+// powersOf are the powers that the tools of a service say they need.
 func powersOf(c *busv1.Catalogue) (calls, shared bool, longest time.Duration, readOnly []string) {
 	for _, t := range c.GetTools() {
 		if t.ReadOnly || t.Idempotent {

@@ -28,7 +28,7 @@ type governed struct {
 	live  []*access.Live
 }
 
-// govern joins edges that have one policy file between them.
+// govern joins edges that share one policy file.
 func (w *world) govern(t *testing.T, n int, file string) *governed {
 	t.Helper()
 	g := &governed{t: t, file: filepath.Join(t.TempDir(), "access.yaml")}
@@ -61,7 +61,7 @@ func (g *governed) put(file string) {
 	}
 }
 
-// ask makes a request as somebody at one of the edges.
+// ask makes a request as a principal at one of the edges.
 func (g *governed) ask(edge int, who, method, path, body string) (int, string) {
 	r := httptest.NewRequestWithContext(g.t.Context(), method, path, strings.NewReader(body))
 	r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
@@ -77,8 +77,8 @@ func (g *governed) ask(edge int, who, method, path, body string) (int, string) {
 // everybody lets ada do everything.
 const everybody = "roles: {all: {allow: [\"*\"]}}\nprincipals: {ada: {tenant: acme, roles: [all]}}\n"
 
-// A service calls others, and those alone, that the policy file grants it, whichever
-// edge takes the call.
+// A service calls only those tools that the policy file grants it, whichever edge takes
+// the call.
 func TestH8CallsAreGranted(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -122,7 +122,7 @@ func TestH8CallsAreGranted(t *testing.T) {
 	if code, body := g.ask(0, "ada", http.MethodPost, "/tools/echo", `{}`); code != http.StatusOK {
 		t.Errorf("whoever may call it still does: %d %s", code, body)
 	}
-	// What the bus has now is a file that grants all of it.
+	// The command prints a file that grants everything that the bus has now.
 	out.Reset()
 	grants := edge.ListGrants{}
 	grants.NATS = w.bus

@@ -31,10 +31,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity"
 )
 
-// Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
-// rest.Roots, /v1, /graphql, /ws, those of MCP, /v1, /graphql and /ws with the name of a
-// toolset after them, /audit/, /access/limits, /healthz, /readyz, and
-// for clients that log in identity.MetadataPath.
+// Handler is the edge's HTTP interface. It serves /mcp, /sse with /messages, the paths of
+// rest.Roots, /v1, /graphql and /ws; /mcp, /v1, /graphql and /ws with the name of a
+// toolset after them; /audit/, /access/limits, /healthz and /readyz; and for clients that
+// log in, identity.MetadataPath.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	doors := map[string]http.Handler{
@@ -71,7 +71,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		if e.refused(ctx, w, r) {
 			return
 		}
-		// Not through the mux, which tidies paths: a resource's URI is part of one.
+		// Not through the mux, which cleans paths: the URI of a resource is part of one.
 		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) && r.URL.Path != limitsPath {
 			web.ServeHTTP(w, r)
 			return
@@ -80,11 +80,11 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	})
 }
 
-// MetricsHandler serves the edge's figures to anybody: put it where clients and
-// proxies do not come.
+// MetricsHandler serves the edge's metrics to anybody: mount it where clients and proxies
+// cannot reach it.
 func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Metrics() }
 
-// ServeAll is Serve for every listener there is. It closes them.
+// ServeAll is Serve for all listeners. It closes them.
 func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	if e.tls = l.TLS; e.tls != nil {
 		e.metrics.Gauge("busbar_tls_certificate_expires_seconds", "When the certificate in use expires, in seconds since 1970.", func() float64 { return float64(e.tls.Expires().Unix()) })
@@ -110,8 +110,9 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	return p.Wait()
 }
 
-// readsMetrics decides who reads the metrics; nil is everybody, on a loopback listener of an
-// edge that authenticates nobody and has no token for them.
+// readsMetrics decides whether the bearer of a token may read the metrics. It is nil if
+// everybody may: on a loopback listener of an edge that authenticates nobody and has no
+// token for them.
 func (e *Edge) readsMetrics(own token.Token, local bool) func(string) bool {
 	if own == "" && local && !e.authenticates() {
 		return nil
@@ -119,21 +120,22 @@ func (e *Edge) readsMetrics(own token.Token, local bool) func(string) bool {
 	return func(shown string) bool { return own.Admits(shown) || e.cfg.Audit.Token.Admits(shown) }
 }
 
-// drainTime bounds how long Serve waits for calls in flight at its end.
+// drainTime bounds how long a stopping Serve waits for calls in flight.
 //
 //limit:time calls in flight after an edge is told to stop | they are cancelled
 const drainTime = 35 * time.Second
 
 // idleTime is how long a connection is kept between requests, and before the first one.
-// It is longer than proxies reuse a connection for (nginx and AWS 60 s, Go 90 s, Google 600 s):
-// a request that meets the end of its connection fails, and nobody may repeat it.
+// It is longer than the time for which proxies reuse a connection (nginx and AWS 60 s, Go
+// 90 s, Google 600 s): a request that meets the end of its connection fails, and the
+// proxy may not repeat it.
 //
 //limit:time a connection between requests | it is closed
 const idleTime = 620 * time.Second
 
-// Serve serves HTTP on l until ctx ends, then closes the listener, finishes
-// the calls in flight, and returns. It closes l. HTTP/2 is spoken where l accepts
-// TLS connections that have agreed on it.
+// Serve serves HTTP on l until ctx ends, then closes the listener, finishes the calls in
+// flight, and returns. It closes l. It speaks HTTP/2 on TLS connections that have agreed
+// on it.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
 	guard.Loopback = guard.Loopback || isLoopback(l)
@@ -141,7 +143,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           unambiguous(overHTTP2(e.leaving.parting(e.Handler(guard)))),
 		ConnContext:       connContext,
 		ReadHeaderTimeout: 5 * time.Second,
-		// Of short answers; the door sets its own for each write of long ones.
+		// For short answers; the door sets a deadline for each write of long ones.
 		WriteTimeout:   10 * time.Second,
 		IdleTimeout:    idleTime,
 		MaxHeaderBytes: 16 << 10,

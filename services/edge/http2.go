@@ -9,39 +9,39 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// http2Protocol is what clients and edges call HTTP/2 in a TLS handshake (RFC 9113, 3.2).
+// http2Protocol is the name of HTTP/2 in a TLS handshake (RFC 9113, 3.2).
 const http2Protocol = "h2"
 
-// http2Limits are what one connection may take up. Header lists have the server's
-// MaxHeaderBytes, and what a client resets before it is served waits in a queue of
-// four times the streams, beyond which the server ends the connection.
+// http2Limits bound the resources of one connection. MaxHeaderBytes of the server bounds
+// lists of headers. Requests that a client resets before they are served wait in a queue
+// of four times the streams; when it is full, the server ends the connection.
 func http2Limits() *http.HTTP2Config {
 	return &http.HTTP2Config{
-		// Streams of events stay open, and calls go on beside them.
+		// Streams of events stay open, and calls run beside them.
 		MaxConcurrentStreams: 100,
-		// The least that the protocol allows; a larger one is a buffer of that size.
+		// The least that the protocol allows; a larger one would need a larger buffer.
 		MaxReadFrameSize: 16 << 10,
-		// Bytes of bodies that were sent and not read yet.
+		// Bytes of bodies that have arrived and are not read yet.
 		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 1 << 20,
-		// Of the table that header names and values are remembered in.
+		// For the table of remembered header names and values.
 		MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
-		// A client that is gone, and one that takes no byte of what is written.
+		// For a client that is gone, and one that accepts no byte.
 		SendPingTimeout: 30 * time.Second, PingTimeout: 10 * time.Second, WriteByteTimeout: 10 * time.Second,
 	}
 }
 
 const (
-	// maxCancelled is how many requests a client may take back within cancelTime,
-	// if that is most of those it makes. To take one back costs a client nothing,
-	// and to begin it costs the edge something.
+	// maxCancelled is how many requests a client may take back within cancelTime, if they
+	// are most of its requests. Taking a request back costs a client nothing, but
+	// beginning it costs the edge something.
 	//limit:connection requests that an HTTP/2 client takes back in the time below | the connection ends
 	maxCancelled = 500
 	//limit:connection time in which they are counted
 	cancelTime = 10 * time.Second
 )
 
-// cancelled counts the requests over an HTTP/2 connection, and those that the
-// client takes back.
+// cancelled counts the requests over an HTTP/2 connection, and those that the client
+// takes back.
 type cancelled struct {
 	conn net.Conn
 
@@ -50,8 +50,8 @@ type cancelled struct {
 	all, back int
 }
 
-// overHTTP2 has requests over HTTP/2 pass what only they need. Those of HTTP/1.1 have a
-// connection for themselves.
+// overHTTP2 wraps a handler in what only requests over HTTP/2 need. Requests over
+// HTTP/1.1 have a connection to themselves.
 func overHTTP2(next http.Handler) http.Handler {
 	streams := patient(door.Multiplexed(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func overHTTP2(next http.Handler) http.Handler {
 	})
 }
 
-// patient ends the connections of clients that take back most of what they ask for.
+// patient ends the connections of clients that take back most of their requests.
 func patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(connKey{}).(*cancelled)
@@ -80,7 +80,7 @@ func patient(next http.Handler) http.Handler {
 	})
 }
 
-// count reports whether the connection is to end.
+// count reports whether the connection has to end.
 func (c *cancelled) count(back bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// flooder is a client that writes frames as it likes.
+// flooder is a client that writes any frames.
 type flooder struct {
 	*http2.Framer
 	conn *tls.Conn
 	next uint32 // stream
-	// written counts the frames of the client, frames those of the edge.
+	// written counts the frames of the client, frames the frames of the edge.
 	written int
 	// ended is closed when the edge has ended the connection.
 	ended  chan struct{}
@@ -33,11 +33,11 @@ type flooder struct {
 	goAway atomic.Uint32
 }
 
-// floodTime is how long a client floods or reads at most: far longer than the 40 s in which
-// an edge ends the connection of one that answers no ping.
+// floodTime is how long a client floods or reads at most: far longer than the 40 s after
+// which an edge ends a connection that answers no ping.
 const floodTime = 3 * bustest.Patience
 
-// flood connects, and reads what the edge writes if reads is set.
+// flood connects, and reads the edge's frames if reads is set.
 func (s *encrypted) flood(t *testing.T, reads bool, settings ...http2.Setting) *flooder {
 	t.Helper()
 	cfg := s.config()
@@ -98,7 +98,7 @@ func (f *flooder) open(headers []byte, endStream bool) (uint32, error) {
 	return id, f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndStream: endStream, EndHeaders: true})
 }
 
-// processorTime is that of this process.
+// processorTime is the processor time of this process.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -108,10 +108,9 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Each flood is thousands of frames of one client, or a few that are large, while another
-// one calls a tool.
-// Not in parallel with other tests: it looks at the processor's time, which is that
-// of the client as well.
+// Each flood is thousands of frames of one client, or a few large ones, while another
+// client calls a tool. Not in parallel with other tests: it measures the processor time,
+// which includes the client's.
 func TestCase29HTTP2Floods(t *testing.T) {
 	e, _ := start(t).join(t)
 	s := encrypt(t, e)
@@ -119,7 +118,7 @@ func TestCase29HTTP2Floods(t *testing.T) {
 	if _, err := s.call(other, "before"); err != nil {
 		t.Fatal(err)
 	}
-	// What a call takes of the processor tells how fast that is.
+	// The processor time of a call shows how fast the processor is.
 	const calls = 200
 	begun := processorTime(t)
 	for range calls {
@@ -239,7 +238,7 @@ func TestCase29HTTP2Floods(t *testing.T) {
 			}()
 			used := processorTime(t)
 			err := c.flood(f)
-			// What was written is taken up before the connection ends.
+			// The written frames are handled before the connection ends.
 			_ = f.WritePing(false, [8]byte{1})
 			if c.ends {
 				receive(t, "the edge ends the connection", f.ended)
@@ -270,8 +269,8 @@ func TestCase29HTTP2Floods(t *testing.T) {
 	})
 }
 
-// A flood that only time ends: what tells it from a client is that it answers no ping, or
-// takes nothing. It is of as many frames as matter, and then goes on slowly.
+// A flood that only time ends: it differs from a client only in that it answers no ping,
+// or reads nothing. It sends as many frames as matter, and then goes on slowly.
 func TestCase29FloodsWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -288,7 +287,7 @@ func TestCase29FloodsWithoutAnswers(t *testing.T) {
 			func(f *flooder) error { return f.WriteContinuation(1, false, nil) }, 20_000,
 		},
 		"ping, no read": {
-			func(*flooder) error { return nil }, func(f *flooder) error { return f.WritePing(false, [8]byte{}) }, 200_000, // more than the buffers between them hold
+			func(*flooder) error { return nil }, func(f *flooder) error { return f.WritePing(false, [8]byte{}) }, 200_000, // more than all the buffers between them hold
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,14 +311,14 @@ func TestCase29FloodsWithoutAnswers(t *testing.T) {
 	}
 }
 
-// Requests that have begun cost an edge more than a client that takes them back, so
-// one that takes back most of what it asks for loses its connection.
+// Requests that have begun cost an edge more than they cost a client that takes them
+// back. So a client that takes back most of its requests loses its connection.
 func TestCase29RequestsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	e, _ := w.join(t)
 	f := encrypt(t, e).flood(t, true)
-	// Many at once: on a slow machine one after the other is no flood.
+	// Many concurrent ones: on a slow machine, a sequence would be too slow for a flood.
 	const atOnce = 50
 	begun, err, start := 0, error(nil), time.Now()
 	for deadline := time.Now().Add(floodTime); err == nil; begun += atOnce {
@@ -345,24 +344,24 @@ func TestCase29RequestsTakenBack(t *testing.T) {
 			err = f.WriteRSTStream(ids[i], http2.ErrCodeCancel)
 		}
 		for len(w.svc.Ended) > 0 {
-			<-w.svc.Ended // calls wait for room in it
+			<-w.svc.Ended // calls wait for room in this channel
 		}
 	}
 	// The edge ends a connection for another reason, too: this client answers no ping,
-	// which comes after 30 s.
+	// and a ping comes after 30 s.
 	took := time.Since(start)
 	if begun < 500 && took < 30*time.Second {
 		t.Errorf("after %d in %v: %v", begun, took, err)
 	}
-	// Without a flood 500 are taken back in each 10 s at most, and some are under way.
+	// Without a flood, at most 500 are taken back in each 10 s, and some are under way.
 	if most := 500*(1+int(took/(10*time.Second))) + 4*atOnce; begun > most {
 		t.Errorf("the connection went on for %d requests, %d at most in %v", begun, most, took)
 	}
 	receive(t, "the edge ends the connection", f.ended)
 }
 
-// A client that reads hardly anything loses each of its streams, and while it has
-// them holds up no other client.
+// A client that reads hardly anything loses each of its streams, and while it has them
+// delays no other client.
 func TestCase29SlowReaderOfManyStreams(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -385,7 +384,7 @@ func TestCase29SlowReaderOfManyStreams(t *testing.T) {
 		switch frame := frame.(type) {
 		case *http2.RSTStreamFrame:
 			cut[frame.StreamID] = true
-		case *http2.DataFrame: // a byte at a time is no progress
+		case *http2.DataFrame: // reading a byte at a time does not count as progress
 			<-pace.C
 			if err := f.WriteWindowUpdate(frame.StreamID, 1); err != nil {
 				t.Fatal(err)

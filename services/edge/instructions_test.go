@@ -14,9 +14,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// TestInstructions has what services tell models joined for a client of any version: of
-// those that offer it something, through a toolset too, and of nobody while what is
-// offered has to be accepted.
+// TestInstructions: a client of any version gets the joined instructions of the services
+// that offer it something, through a toolset too. It gets none while offers have to be
+// accepted.
 func TestInstructions(t *testing.T) {
 	t.Parallel()
 	w := start(t)

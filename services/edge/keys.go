@@ -19,16 +19,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Methods of the audit trail that stand for what an operator does with API keys.
+// Methods in the audit trail for an operator's work on API keys.
 const (
 	auditKeyCreate = "busbar/key.create"
 	auditKeyRevoke = "busbar/key.revoke"
 )
 
-// keyTime bounds what is done with a key.
+// keyTime bounds an operation on a key.
 const keyTime = 10 * time.Second
 
-// join has an operator on the bus until leave; what it does there is bounded by ctx.
+// join joins the bus as an operator until leave is called. The returned context bounds
+// the operator's work.
 func (f busFlags) join(ctx context.Context) (conn *bus.Conn, _ context.Context, leave func(), err error) {
 	if conn, err = f.connect(ctx); err != nil {
 		return nil, nil, nil, err
@@ -74,7 +75,7 @@ func (c *CreateKey) Validate() error {
 	return nil
 }
 
-// expires is when the key ends; zero for never.
+// expires is when the key ends; zero if never.
 func (c *CreateKey) expires() (time.Time, error) {
 	if c.Expires == "" {
 		return time.Time{}, nil
@@ -102,7 +103,8 @@ func (c *CreateKey) Run(ctx context.Context, out io.Writer) error {
 	if key == "" {
 		return fmt.Errorf("create key %s: %w", c.Name, err)
 	}
-	// What was made is told, whatever else went wrong: nobody can ask again.
+	// The key that was made is printed whatever fails otherwise: nobody can ask for it
+	// again.
 	if _, printed := fmt.Fprintln(out, key); printed != nil {
 		return printed
 	}

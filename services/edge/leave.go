@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// watched is how lately somebody has asked whether an edge is ready that is looked after
-// by a balancer, an orchestrator, or whoever does that for them.
+// watched is how long a request for /readyz counts as a sign that somebody looks after
+// the edge, such as a balancer or an orchestrator.
 //
 //limit:time time since a request for `/readyz` that counts for this
 const watched = 30 * time.Second
 
-// leaving is the end of an edge that others send requests to. They need a moment to learn
-// that it is about to stop, in which it serves what comes as before.
+// leaving is the end of an edge that gets its requests from others. They need a moment to
+// learn that it is about to stop; meanwhile it serves requests as before.
 type leaving struct {
-	asked   atomic.Int64 // when somebody asked last
+	asked   atomic.Int64 // when somebody last asked
 	leaving atomic.Bool
 }
 
@@ -30,8 +30,8 @@ func (l *leaving) look() (string, error) {
 	return "new requests are taken", nil
 }
 
-// linger returns a context that ends when ctx does, or up to d later where somebody has
-// to learn of it first.
+// linger returns a context that ends when ctx does, or up to d later if somebody has to
+// learn of it first.
 func (l *leaving) linger(ctx context.Context, d time.Duration) (context.Context, func()) {
 	lingering, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -47,7 +47,8 @@ func (l *leaving) linger(ctx context.Context, d time.Duration) (context.Context,
 	return lingering, func() { stop(); end() }
 }
 
-// parting has clients and proxies come back over another connection, which is to another edge.
+// parting makes clients and proxies come back over a new connection, which leads to
+// another edge.
 func (l *leaving) parting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.leaving.Load() {

@@ -18,8 +18,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// An edge that is told to stop tells whoever looks after it, and serves on until they know;
-// what comes meanwhile is answered, and its connection ends. With nobody who looks it stops.
+// An edge that is told to stop shows that at /readyz, and serves on until whoever asks
+// there knows. Requests that come meanwhile are answered, and their connections end. If
+// nobody asks, it stops at once.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -70,7 +71,7 @@ func TestLeaving(t *testing.T) {
 	if resp, err := s.call(s.client(t, 1), "meanwhile"); err != nil || !resp.Close {
 		t.Errorf("a call while it stops: %v, %+v", err, resp)
 	}
-	// GOAWAY comes with the answer: the next request is over another connection.
+	// GOAWAY comes with the answer: the next request uses another connection.
 	if _, err := s.call(two, "meanwhile"); err != nil {
 		t.Error(err)
 	}
@@ -91,8 +92,8 @@ func TestLeaving(t *testing.T) {
 	_ = receive(t, "the edge stops", done)
 }
 
-// Streams that wait are told that the edge stops, and end as HTTP says; the edge waits for
-// them, although the HTTP server does not know of most of them.
+// Streams that wait are told that the edge stops, and end as HTTP demands. The edge waits
+// for them, although the HTTP server does not know most of them.
 func TestLeavingEndsStreams(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)

@@ -14,12 +14,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
-// limitsPath says what is left of the caller's limits.
+// limitsPath is the path that shows how much of the caller's limits is left.
 const limitsPath = "/access/limits"
 
-// limitsLeft answers with what is left of the limits of who asks. Who runs the edge
-// may ask for another principal: ?as=anna&tenant=acme, with the token of the audit
-// trail.
+// limitsLeft answers how much of the caller's limits is left. The operator of the edge
+// may ask for another principal: ?as=anna&tenant=acme, with the token of the audit trail.
 func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -42,12 +41,12 @@ func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 	}
 }
 
-// maxLooks is how many look at limits at once at one edge: each asks all other edges.
+// maxLooks is how many requests one edge answers concurrently: each asks all other edges.
 //
 //limit:call concurrent requests for `/access/limits` | `overloaded`
 const maxLooks = 4
 
-// leftOf is what is left of somebody's limits.
+// leftOf is how much of a principal's limits is left.
 func (e *Edge) leftOf(ctx context.Context, who gateway.Principal) ([]limit.Left, error) {
 	select {
 	case e.looks <- struct{}{}:
@@ -60,7 +59,7 @@ func (e *Edge) leftOf(ctx context.Context, who gateway.Principal) ([]limit.Left,
 	}
 }
 
-// limited is the principal that a request asks for.
+// limited is the principal whose limits a request asks for.
 func (e *Edge) limited(guard door.Guard, r *http.Request) (who gateway.Principal, err error) {
 	if err := guard.Check(r); err != nil {
 		return who, err

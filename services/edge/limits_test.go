@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
-// byToken knows two principals by what they show.
+// byToken knows two principals by their tokens.
 type byToken struct{}
 
 func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -38,7 +38,7 @@ func (annas) Limits(v gateway.View) limit.Applied {
 	return limit.Applied{Principal: limit.Limits{Rate: limit.Rate{Count: 60, Per: time.Minute}, Concurrent: 3}}
 }
 
-// Who asks hears what is left of its limits, over all edges, and of nobody else's.
+// A caller gets what is left of its own limits, over all edges, and of nobody else's.
 func TestLimitsLeft(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -67,8 +67,9 @@ func TestLimitsLeft(t *testing.T) {
 		Principal string
 		Limits    []limit.Left
 	}
-	// Asking counts for nothing, however often. What an edge has that answers too late, or was
-	// taken for gone, counts as used, so on a slow machine one asks again until it is back.
+	// Asking counts for nothing, however often. Capacity at an edge that answers too
+	// late, or was taken for gone, counts as used, so on a slow machine the test asks
+	// again until it is back.
 	all := func(at http.Handler, query string, header ...string) (body string) {
 		t.Helper()
 		defer func() {

@@ -13,8 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// ListenFlags are the flags that say where an edge listens, and to whom. The tags are
-// read by kong.
+// ListenFlags say where an edge listens, and to whom. The tags are read by kong.
 type ListenFlags struct {
 	Listen        string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
 	GRPCListen    string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
@@ -30,26 +29,26 @@ type ListenFlags struct {
 	AllowOrigin []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
 }
 
-// Guard is what the flags say about who may call.
+// Guard is the part of the flags about who may call.
 func (f ListenFlags) Guard() door.Guard {
 	return door.Guard{Hosts: f.AllowHost, Origins: f.AllowOrigin}
 }
 
-// Listeners are what an edge listens on, and the certificate of all of them, nil for
-// none. Only HTTP is never nil.
+// Listeners are the listeners of an edge, with the certificate of all of them, nil
+// without TLS. Only HTTP is never nil.
 type Listeners struct {
 	HTTP, GRPC, Metrics net.Listener
 	TLS                 *listener.TLS
-	// MetricsToken opens the metrics, besides the operator's; empty for none.
+	// MetricsToken opens the metrics, as the operator's token does; empty for none.
 	MetricsToken token.Token
-	// LeaveTime is how long an edge that is told to stop serves on, for those who
-	// have asked for /readyz lately to see that it will.
+	// LeaveTime is how long an edge that is told to stop still serves, so that those who
+	// asked for /readyz lately see that it will stop.
 	LeaveTime time.Duration
 }
 
-// Open opens the listeners. On a public address clients are served only if
-// authenticated says that the edge knows who they are, or that a proxy does, and if
-// they are encrypted, or a proxy does that.
+// Open opens the listeners. On a public address, clients are served only if they are
+// authenticated, by the edge (authenticated) or by a proxy, and only if they are
+// encrypted, by the edge or by a proxy.
 func (f ListenFlags) Open(authenticated bool) (_ *Listeners, err error) {
 	l := &Listeners{}
 	defer func() {
@@ -96,7 +95,7 @@ func (f ListenFlags) certificate() (*listener.TLS, error) {
 	return nil, nil
 }
 
-// safe returns why clients must not be served there.
+// safe returns why it would not be safe to serve clients there.
 func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) error {
 	switch {
 	case isLoopback(l):
@@ -109,7 +108,7 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 	return nil
 }
 
-// Bounds on connections, half of which one address may have.
+// Bounds on connections; one address may have half of them.
 const (
 	//limit:connection HTTP connections of an edge | more are closed; half for one address
 	maxConnections = 20_000
@@ -157,7 +156,7 @@ func (l *Listeners) scheme() string {
 	return "http"
 }
 
-// String is the part of a ready line that says where the edge is.
+// String is the part of a ready line that says where the edge listens.
 func (l *Listeners) String() string {
 	s := "mcp=" + l.MCP()
 	if l.GRPC != nil {

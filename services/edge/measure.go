@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// measure adds the figures of an edge's parts to its metrics.
+// measure adds the metrics of an edge's parts to its own.
 func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m := e.metrics
 	m.Gauge("busbar_results_held_bytes", "Results that clients have not read yet.", func() float64 { return float64(held.Held()) })
@@ -58,7 +58,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
 }
 
-// sizes shows how full the buckets and streams of the bus are, and where they are kept.
+// sizes shows how full the buckets and streams of the bus are, and where they are stored.
 type sizes struct{ *storage.Storage }
 
 var (
@@ -96,11 +96,11 @@ func (s sizes) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-// sharesShown is how many services of a bucket have a figure.
+// sharesShown is how many services of a bucket have a metric of their own.
 const sharesShown = 10
 
-// floods shows which services announce more instances than an edge keeps, and under no name
-// whether there are more services than that.
+// floods shows which services announce more instances than an edge keeps. A metric
+// without a name shows whether there are more services than that.
 type floods struct{ *catalogue.Live }
 
 var ignored = prometheus.NewDesc("busbar_registry_ignored_announcements", "Announcements since the edge started of instances beyond those that it keeps of a service; without the label, of services beyond those that it keeps.", []string{"service"}, nil)

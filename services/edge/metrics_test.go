@@ -48,7 +48,7 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(figures, "c4n4ry") {
 		t.Error("what a client wrote is among the metrics")
 	}
-	// Where clients connect there are none: a proxy would hand them to everybody.
+	// The address of clients has no metrics: a proxy would hand them to everybody.
 	for _, guard := range []door.Guard{{Loopback: true}, {}, {Hosts: []string{"127.0.0.1"}}} {
 		if status, body := get(t, e.Handler(guard), "http://127.0.0.1/metrics"); status != http.StatusNotFound {
 			t.Errorf("L7 %+v: %d %.100s", guard, status, body)
@@ -56,7 +56,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// figuresOf are those of the edge's own listener for them.
+// figuresOf are the metrics at the edge's own listener for them.
 func figuresOf(t *testing.T, e *edge.Edge) string {
 	t.Helper()
 	l, err := edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0"}.Open(false)
@@ -88,7 +88,7 @@ func figuresOf(t *testing.T, e *edge.Edge) string {
 	return string(body)
 }
 
-// A listener of their own shows the figures and nothing else.
+// A listener for metrics shows metrics and nothing else.
 func TestMetricsListen(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -125,7 +125,7 @@ func TestMetricsListen(t *testing.T) {
 	}
 }
 
-// With accounts, or a token of its own, metrics are for who shows a token.
+// With accounts, or a token for metrics, metrics require a token.
 func TestL7MetricsAskForAToken(t *testing.T) {
 	t.Parallel()
 	const own, operators = "0123456789abcdef0123", "operators-0123456789"
@@ -138,7 +138,7 @@ func TestL7MetricsAskForAToken(t *testing.T) {
 		accounts bool
 		listen   string // loopback if empty
 		file     string
-		opens    map[string]bool // by Authorization; "" is none
+		opens    map[string]bool // by Authorization; "" stands for no token
 	}{
 		"no accounts":                   {false, "", "", map[string]bool{"": true, "Bearer x": true}},
 		"no accounts, a public address": {false, "0.0.0.0:0", "", map[string]bool{"": false, "Bearer x": false, "Bearer " + operators: true}},
@@ -201,7 +201,7 @@ func TestL7MetricsAskForAToken(t *testing.T) {
 	}
 }
 
-// nobody lets nobody in.
+// nobody refuses everybody.
 type nobody struct{}
 
 func (nobody) Authenticate(context.Context, gateway.Credentials) (gateway.Principal, error) {

@@ -10,13 +10,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// PolicyFlags say which policy holds. The tags are read by kong.
+// PolicyFlags say which policy file is in force. The tags are read by kong.
 type PolicyFlags struct {
 	ListTools int    `name:"list-tools" env:"BUSBAR_LIST_TOOLS" placeholder:"N" help:"Limit of tools in a list for MCP clients (default: 0, no limit). A longer list is replaced by search_tools and describe_tools."`
 	Access    string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file, which says who may do what. It is read again when it changes. Without it, everybody may do everything."`
 }
 
-// OpenPolicy has the policy of the flags hold for an edge, until closed.
+// OpenPolicy applies the policy of the flags to an edge, until closed is called.
 func (f *PolicyFlags) OpenPolicy(cfg *Config) (closed func(), err error) {
 	if cfg.ListTools = f.ListTools; f.ListTools < 0 {
 		return nil, errors.New("--list-tools is a number of tools, or 0 for any")
@@ -32,13 +32,13 @@ func (f *PolicyFlags) OpenPolicy(cfg *Config) (closed func(), err error) {
 	return live.Close, nil
 }
 
-// policy is the policy of a file that the edge has; nil for none.
+// policy is the policy of the edge's file; nil without a file.
 func (e *Edge) policy() *access.Live {
 	live, _ := e.cfg.Access.(*access.Live)
 	return live
 }
 
-// catalogue is how the edge makes its catalogue.
+// catalogue configures the edge's catalogue.
 func (e *Edge) catalogue() catalogue.Config {
 	cfg := catalogue.Config{Logger: e.cfg.Logger}
 	if p := e.policy(); p != nil {
@@ -47,8 +47,8 @@ func (e *Edge) catalogue() catalogue.Config {
 	return cfg
 }
 
-// policyReady says which policy holds. A file that is broken keeps no edge from
-// serving: the last good one holds.
+// policyReady says which policy is in force. A broken file does not keep an edge from
+// serving: the last good policy stays in force.
 func (e *Edge) policyReady() (string, error) {
 	line := "policy " + e.policy().Now().Digest()[:digestShown]
 	if since := e.policy().Broken(); !since.IsZero() {
@@ -63,11 +63,11 @@ func (e *Edge) policyReady() (string, error) {
 	return line, nil
 }
 
-// digestShown is how much of a policy's digest is shown, hexadecimal digits: as much
-// as fits into a figure.
+// digestShown is how many hexadecimal digits of a policy's digest are shown: as many as
+// fit into a metric.
 const digestShown = 12
 
-// measurePolicy adds the figures of the policy.
+// measurePolicy adds the metrics of the policy.
 func (e *Edge) measurePolicy() {
 	live := e.policy()
 	if live == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// named takes the bearer token for the name of somebody.
+// named takes the bearer token as the name of the principal.
 type named struct{}
 
 func (named) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -21,7 +21,7 @@ func (named) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Pri
 	return gateway.Principal{Name: c.Bearer, Tenant: "acme"}, nil
 }
 
-// An edge with a policy shows and does what it allows, and follows the file.
+// An edge with a policy shows and does only what it allows, and follows the file.
 func TestPolicyOfAnEdge(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -49,7 +49,8 @@ services: {svc: {offers: ["*"], cache_for_all: true, timeout: 2m}}
 	if code, body := ask("ada", http.MethodPost, "/tools/echo", `{}`); code != http.StatusOK {
 		t.Errorf("what is allowed: %d %s", code, body)
 	}
-	// A denied tool, one that is not allowed and one that is not there are the same.
+	// A denied tool, one that is not allowed and one that does not exist get the same
+	// answer.
 	_, none := ask("ada", http.MethodPost, "/tools/none", `{}`)
 	for _, tool := range []string{"safe", "number"} {
 		if code, body := ask("ada", http.MethodPost, "/tools/"+tool, `{}`); code != http.StatusNotFound || strings.ReplaceAll(body, tool, "none") != none {

@@ -22,7 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// accounts notes who is counted for.
+// payers records the accounts that calls count for.
 type payers struct {
 	mu   sync.Mutex
 	last string
@@ -42,7 +42,7 @@ func (p *payers) take() (last string) {
 	return last
 }
 
-// behind serves an edge behind a proxy, and says where.
+// behind serves an edge behind a proxy, and returns its addresses.
 func behind(t *testing.T, f identity.ProxyFlags) (http, grpc string, counted *payers) {
 	t.Helper()
 	w, counted := start(t), &payers{}
@@ -81,7 +81,8 @@ func from(ip string) *net.Dialer { return &net.Dialer{LocalAddr: &net.TCPAddr{IP
 
 const proxyIP, elsewhere = "127.0.0.2", "127.0.0.1"
 
-// Who a proxy names counts from the proxy alone, at every door.
+// A principal named in the proxy's header counts only if the proxy sends it, at every
+// door.
 func TestProxyAtEveryDoor(t *testing.T) {
 	t.Parallel()
 	at, rpcAt, counted := behind(t, identity.ProxyFlags{Header: "X-Forwarded-User", From: []string{proxyIP}})
@@ -104,7 +105,7 @@ func TestProxyAtEveryDoor(t *testing.T) {
 			{http.MethodGet, "/sse", ""}, {http.MethodGet, "/ws", ""},
 		} {
 			if c.status == http.StatusOK && (r.path == "/ws" || r.path == "/sse" || r.path == "/mcp" || r.path == "/v1" || r.path == "/graphql") {
-				continue // streams; and what is asked for there is another test's
+				continue // a stream; another test covers these requests
 			}
 			req, err := http.NewRequestWithContext(t.Context(), r.method, "http://"+at+r.path, strings.NewReader(r.body))
 			if err != nil {
@@ -154,8 +155,8 @@ func TestProxyAtEveryDoor(t *testing.T) {
 	}
 }
 
-// Anonymous clients behind a proxy have a share each; who is not behind it cannot say
-// to be somebody else.
+// Anonymous clients behind a proxy have a share each. A client that is not behind it
+// cannot claim to be another one.
 func TestProxySaysWhereClientsAre(t *testing.T) {
 	t.Parallel()
 	at, _, counted := behind(t, identity.ProxyFlags{From: []string{proxyIP}})

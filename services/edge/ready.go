@@ -17,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// checks are those of /readyz.
+// checks are the checks of /readyz.
 func (e *Edge) checks() []probe.Check {
 	all := []probe.Check{{Name: "bus", Look: e.busReady}, {Name: "clock", Look: e.clockReady}}
 	if e.trail != nil {
@@ -42,7 +42,8 @@ func (e *Edge) busReady() (string, error) {
 	return "connected", nil
 }
 
-// clockReady says how far the clock of this machine is off, which no call minds.
+// clockReady says how far the clock of this machine is off. It is only information: calls
+// do not depend on it.
 func (e *Edge) clockReady() (string, error) {
 	if off, _ := e.live.ClockOffset(); off.Abs() > registry.MaxClockOffset {
 		return fmt.Sprintf("the clock of this edge is off by %.0f s against most of the bus: set it", off.Seconds()), nil
@@ -50,7 +51,7 @@ func (e *Edge) clockReady() (string, error) {
 	return "in step with the bus", nil
 }
 
-// unread is what to do about a trail that nobody reads.
+// unread is the advice for a trail that nobody reads.
 const unread = "no audit service runs on this bus, so the audit trail only grows: start \"busbar audit serve\" before the stream is full, when calls with effects are refused"
 
 func (e *Edge) auditReady() (string, error) {
@@ -69,8 +70,8 @@ func (e *Edge) auditReady() (string, error) {
 	return line + e.putAside(), nil
 }
 
-// putAside says how many events could not be written, as of when this edge last looked after
-// the stores; empty for none.
+// putAside says how many events could not be written, as of this edge's last maintenance
+// of the stores; empty for none.
 func (e *Edge) putAside() string {
 	const dead = "stream DLQ"
 	for _, s := range e.storage.Sizes() {
@@ -81,10 +82,12 @@ func (e *Edge) putAside() string {
 	return ""
 }
 
-// askEvery is how often the edge asks the audit service whether it writes, and askTime for how long.
+// askEvery is how often the edge asks the audit service whether it writes, and askTime
+// the time limit of the question.
 const askEvery, askTime = 5 * time.Second, time.Second
 
-// askAudit asks until stop is called, so that /readyz, which asks nobody, can say it.
+// askAudit keeps asking until stop is called, so that /readyz, which asks nobody, has the
+// answer.
 func (e *Edge) askAudit() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -104,7 +107,7 @@ func (e *Edge) askAudit() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// auditWord is why the audit service writes nothing; nil if it does, or does not say.
+// auditWord is why the audit service writes nothing; nil if it writes, or does not say.
 func (e *Edge) auditWord(ctx context.Context) *string {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -122,13 +125,12 @@ func (e *Edge) auditWord(ctx context.Context) *string {
 	return &why
 }
 
-// audited reports whether somebody reads the trail.
+// audited reports whether a service reads the trail.
 func (e *Edge) audited() bool {
 	return slices.ContainsFunc(e.live.Services(), func(s registry.Service) bool { return s.Name == gateway.AuditService })
 }
 
-// Warnings are what whoever starts an edge should know of the bus that it has
-// joined.
+// Warnings are facts about the bus that whoever starts an edge should know.
 func (e *Edge) Warnings() []string {
 	if e.trail != nil && !e.audited() {
 		return []string{unread}

@@ -42,8 +42,7 @@ func TestB11NobodyReadsTheTrail(t *testing.T) {
 	}
 }
 
-// What an audit service that does not write says of itself is in the edge's own line, until it
-// writes.
+// The edge's own check shows why an audit service does not write, until it writes.
 func TestAuditServiceWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -76,7 +75,7 @@ func TestAuditServiceWritesNothing(t *testing.T) {
 	becomes("it writes again", false)
 }
 
-// While events are put aside the edge says how many, and what to do, and stays ready.
+// While events are put aside, the edge says how many and what to do, and stays ready.
 func TestReadyNamesWhatIsPutAside(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -23,23 +23,23 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// busFlags say which bus.
+// busFlags say which bus to join.
 type busFlags struct{ join.Flags }
 
-// connect joins the bus as its operator, at once or not at all: a person waits.
+// connect joins the bus as its operator. It does not retry, because a person waits.
 func (f busFlags) connect(ctx context.Context) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	return f.ConnectNow(ctx, permission.Operator, "operator")
 }
 
-// lookFlags say which bus, and what its services may do.
+// lookFlags say which bus to join, and what its services may do.
 type lookFlags struct {
 	busFlags
 	Access string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file of the edges, which says what services may do. Without it, they may do what they say."`
 }
 
-// look returns the catalogue as the edges have it. Close both.
+// look returns the catalogue, as edges have it. Close both.
 func (f *lookFlags) look(ctx context.Context) (*bus.Conn, *catalogue.Live, error) {
 	cfg := catalogue.Config{Logger: slog.New(slog.DiscardHandler), Look: true}
 	if f.Access != "" {
@@ -61,17 +61,17 @@ func (f *lookFlags) look(ctx context.Context) (*bus.Conn, *catalogue.Live, error
 	return conn, live, nil
 }
 
-// surveyTime is how long instances have to say that they run.
+// surveyTime is how long instances have to answer that they run.
 const surveyTime = time.Second
 
-// hear waits for the announcements of instances that run and that the registry does not
-// have, as one that is full keeps no new ones. Each announces itself within
-// registry.BeatEvery, give or take a fifth, and hear waits no longer. It returns what instances
-// say of themselves.
+// hear waits for the announcements of running instances that are missing in the registry:
+// a full registry keeps no new ones. Each instance announces itself within
+// registry.BeatEvery, give or take a fifth, and hear waits no longer. It returns the
+// instances' own reports.
 func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) (readings []bus.Reading) {
 	readings, err := conn.Survey(ctx, surveyTime)
 	if err != nil {
-		return nil // services answer to operators alone, and the registry says what it has
+		return nil // services answer only operators, so the registry's content has to do
 	}
 	running := map[string][]string{}
 	for _, r := range readings {
@@ -83,8 +83,8 @@ func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) (readings [
 	return readings
 }
 
-// ListServices is the command line that lists what is on the bus. The tags are
-// read by kong.
+// ListServices is the command line that lists the services on the bus. The tags are read
+// by kong.
 type ListServices struct {
 	lookFlags
 	JSON bool `name:"json" env:"BUSBAR_JSON" help:"Print JSON."`
@@ -103,7 +103,7 @@ instances, and calls and errors since these started; then what is left out, and
 why. A version is "not listed" if clients see what another version offers.`
 }
 
-// serviceLine is what is said of one release of a service.
+// serviceLine describes one release of a service.
 type serviceLine struct {
 	Service string `json:"service"`
 	Version string `json:"version"`
@@ -112,7 +112,7 @@ type serviceLine struct {
 	Digest    string         `json:"digest"`
 	Instances []string       `json:"instances"`
 	Offers    map[string]int `json:"offers"`
-	// Listed: clients see what this release offers.
+	// Listed is set if clients see this release's offers.
 	Listed bool `json:"listed"`
 	// State is "ready", "not ready", "no answer" if no instance answers, or for example
 	// "1 of 3 ready".
@@ -126,7 +126,7 @@ type serviceLine struct {
 	Errors int64 `json:"errors"`
 }
 
-// count adds what the instances say of themselves.
+// count adds the figures that instances report.
 func (s *serviceLine) count(readings []bus.Reading) {
 	answers, ready := 0, 0
 	for _, r := range readings {
@@ -192,7 +192,7 @@ type conflictLine struct {
 	Name    string `json:"name"`
 	Service string `json:"service"`
 	Owner   string `json:"owner"`
-	// Ungranted: the policy file does not grant the name.
+	// Ungranted is set if the policy file does not grant the name.
 	Ungranted bool `json:"ungranted,omitzero"`
 }
 
@@ -283,7 +283,7 @@ func counted(offers map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// AssignName is the command line that gives a name to a service.
+// AssignName is the command line that assigns a name to a service.
 type AssignName struct {
 	busFlags
 	Name    string `arg:"" help:"What the service is to have: tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME, model or tenant-prompts."`
@@ -299,7 +299,7 @@ been seen for 7 days. This gives the name to another. It takes a NATS user that
 may write the bucket "names" and publish to the audit trail, which records it.`
 }
 
-// Run moves the name, and says so.
+// Run moves the name, and prints that.
 func (c *AssignName) Run(ctx context.Context, out io.Writer) error {
 	name, err := catalogue.ParseName(c.Name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// The commands say who is there and whose a name is, and move it.
+// The commands list the services and the owners of names, and move a name.
 func TestB5ServicesCommand(t *testing.T) {
 	t.Parallel()
 	b := bustest.Server(t)
@@ -52,7 +52,7 @@ func TestB5ServicesCommand(t *testing.T) {
 		!strings.Contains(got, `tool "x" of service alpha is left out: the name is that of service zeta`) {
 		t.Errorf("listed is\n%s", got)
 	}
-	// A new version that offers what the one before does: both are there.
+	// A new version that offers the same as the one before: both are listed.
 	newer, err := registry.Announce(bustest.Connect(t, b), "alpha", "i-newer", "1.3.0", &busv1.Catalogue{Service: "alpha", Tools: []*busv1.Tool{tool}})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestB5ServicesCommand(t *testing.T) {
 	}
 }
 
-// A service that runs is listed also where the registry is full and keeps no new instance.
+// A running service is listed even if the registry is full and keeps no new instance.
 func TestServicesOfAFullRegistry(t *testing.T) {
 	t.Parallel()
 	b := bustest.Server(t)

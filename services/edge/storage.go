@@ -19,8 +19,8 @@ import (
 // storageTime bounds a command about the bus's storage.
 const storageTime = time.Minute
 
-// CheckBus is the command line that looks at the buckets and streams of a bus. The
-// tags are read by kong.
+// CheckBus is the command line that checks the buckets and streams of a bus. The tags are
+// read by kong.
 type CheckBus struct {
 	busFlags
 	StorageFlags
@@ -35,7 +35,7 @@ It changes nothing. Exit status 1 means that something is not as it should be;
 what, and the command that mends it, is printed.`
 }
 
-// Run prints what is there to out.
+// Run prints their state to out.
 func (c *CheckBus) Run(ctx context.Context, out io.Writer) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ start, but never put one on fewer servers. What they hold is kept. On a bus that
 asks who joins, it takes the secret of the edges.`
 }
 
-// Run makes them, and says so.
+// Run makes them, and prints that.
 func (c *ApplyBus) Run(ctx context.Context, out io.Writer) error {
 	connecting, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -83,8 +83,8 @@ func (c *ApplyBus) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// showStorage prints the state of the bus's storage; the error says that something
-// is wrong.
+// showStorage prints the state of the bus's storage. The error means that something is
+// wrong.
 func showStorage(out io.Writer, all []storage.State, asJSON bool) error {
 	wrong := 0
 	for _, s := range all {

@@ -148,8 +148,8 @@ func TestTLSCurl(t *testing.T) {
 	}
 }
 
-// A stream of events goes on over HTTP/2 beside other streams of its connection, and
-// the edge ends it in order.
+// A stream of events goes on over HTTP/2 beside other streams of its connection, and the
+// edge ends it properly.
 func TestTLSEventsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -189,8 +189,8 @@ func TestTLSEventsOverHTTP2(t *testing.T) {
 	}
 }
 
-// The certificate is renewed while clients call, on new connections each: none of
-// them sees it.
+// The certificate is renewed while clients call, each on new connections: none of them
+// notices.
 func TestTLSRenewedUnderLoad(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -210,7 +210,7 @@ func TestTLSRenewedUnderLoad(t *testing.T) {
 		name := resp.TLS.PeerCertificates[0].Subject.CommonName
 		if !seen[name] {
 			seen[name] = true
-			// The key first, so that for a time the files do not belong together.
+			// The key first, so that for a while the files do not belong together.
 			next := s.ca.Issue(t, fmt.Sprintf("edge%d", len(seen)), time.Hour)
 			for from, to := range map[string]string{next.Key: s.pair.Key, next.Cert: s.pair.Cert} {
 				if err := os.Rename(from, to); err != nil {
@@ -224,7 +224,7 @@ func TestTLSRenewedUnderLoad(t *testing.T) {
 	}
 }
 
-// Nothing follows a request of two lengths inside of TLS either.
+// Nothing follows a request with two lengths inside TLS either.
 func TestM6InsideTLS(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -243,8 +243,8 @@ func TestM6InsideTLS(t *testing.T) {
 	}
 }
 
-// Clients of other machines are served only if somebody knows who they are, and
-// nobody listens.
+// Clients on other machines are served only if they are authenticated, and their traffic
+// is encrypted.
 func TestListensInPublicOnlyIfSafe(t *testing.T) {
 	t.Parallel()
 	p := certtest.New(t).Issue(t, "edge", time.Hour)
@@ -297,7 +297,7 @@ func TestListensInPublicOnlyIfSafe(t *testing.T) {
 	}
 }
 
-// seen notes what requests show.
+// seen records the credentials of requests.
 type seen struct{ names chan string }
 
 func (s seen) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -315,7 +315,7 @@ func (s seen) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Pr
 	return gateway.Principal{Name: "x"}, nil
 }
 
-// Whose certificate a client shows reaches who authenticates, through every protocol.
+// A client's certificate reaches the authenticator through every protocol.
 func TestTLSClientCertificate(t *testing.T) {
 	t.Parallel()
 	w, who := start(t), seen{make(chan string, 1)}

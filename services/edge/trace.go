@@ -7,13 +7,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
 )
 
-// TraceFlags say how many calls are recorded. The tags are read by kong.
+// TraceFlags say how many calls are traced. The tags are read by kong.
 type TraceFlags struct {
 	TracesPerSecond int `default:"100" env:"BUSBAR_TRACES_PER_SECOND" placeholder:"N" help:"Limit of new traces per second (default ${default}). Clients that ask for traces get as many again. OTEL_EXPORTER_OTLP_* say where they go."`
 }
 
-// OpenTraces has the calls of an edge recorded, where the environment names a collector.
-// Close what it returns, which may be nil, when the edge is closed.
+// OpenTraces makes an edge trace its calls, if the environment names a collector. Close
+// the result, which may be nil, when the edge is closed.
 func (f TraceFlags) OpenTraces(ctx context.Context, cfg *Config) (*otlp.Traces, error) {
 	t, err := otlp.Open(ctx, lifecycle.Version())
 	if err == nil {

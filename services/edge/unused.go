@@ -7,15 +7,16 @@ import (
 	"sync"
 )
 
-// maxUnused is how many connections that have not brought a request an edge keeps. A flood
-// of them would otherwise fill the places of all connections for idleTime.
+// maxUnused is how many connections without a request an edge keeps. A flood of them
+// would otherwise use up all connections for idleTime.
 //
 //limit:connection connections without a request yet | the address with the most loses its oldest
 const maxUnused = 1000
 
 // unusedConns are the connections that have not brought a request yet. Clients open some
-// ahead of need. Beyond most, the address that has most loses its oldest. Shutdown closes
-// them all: it would wait five seconds for each.
+// ahead of need. If there are more than most, the address with the most of them loses its
+// oldest. Shutdown closes them all, because otherwise it would wait five seconds for
+// each.
 type unusedConns struct {
 	most int
 

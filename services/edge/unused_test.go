@@ -13,8 +13,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// A connection without a request is kept for longer than the headers of one may take: clients
-// open some ahead of need. A request that has begun has its time all the same.
+// A connection without a request is kept for longer than the headers of a request may
+// take, because clients open some ahead of need. A request that has begun still has its
+// own time limit.
 func TestUnusedConnections(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
@@ -29,7 +30,7 @@ func TestUnusedConnections(t *testing.T) {
 		return c
 	}
 	const headers = 5 * time.Second
-	// silent reports whether a connection is open and says nothing until then.
+	// silent reports whether a connection stays open without a word for that time.
 	silent := func(c net.Conn, within time.Duration) bool {
 		_ = c.SetReadDeadline(time.Now().Add(within))
 		_, err := c.Read(make([]byte, 1))

@@ -127,7 +127,9 @@ func TestRelease(t *testing.T) {
 	if addresses == nil {
 		t.Fatalf("ready line: %q", ready)
 	}
-	startQuiet(t, exec.Command(filepath.Join(home, "hello", "hello"), "--nats", addresses[2]))
+	hello := exec.Command(filepath.Join(home, "hello", "hello"), "--nats", addresses[2])
+	hello.Env = append(os.Environ(), "BUSBAR_DATA_DIR="+data)
+	startQuiet(t, hello)
 	eventually(t, "the stranger's tool", func() error {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(files, "busbar"), "call", "greet", "name=stranger")
 		cmd.Env = append(os.Environ(), "BUSBAR_URL=http://"+addresses[1], "BUSBAR_DATA_DIR="+data)

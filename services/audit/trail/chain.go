@@ -24,8 +24,8 @@ func (d *Digest) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// What is hashed or signed begins with what it is, so that nothing passes for
-// something else.
+// Each hashed or signed value begins with its kind, so that a value of one kind is never
+// accepted as another.
 const (
 	chainDomain      = "busbar audit chain v1\x00"
 	rowDomain        = "busbar audit row v1\x00"
@@ -41,8 +41,8 @@ func Genesis(tenant string) Digest {
 // usualRow is room for most rows, on the stack.
 const usualRow = 1 << 10
 
-// HashRow is the hash of an event as the row of a number, after the row with
-// hash prev: SHA-256 over both and every field, each with its length in front.
+// HashRow is the hash of an event as row seq of its chain, after the row with hash prev:
+// SHA-256 over prev, seq and every field, each with its length in front.
 func HashRow(prev Digest, seq int64, e *Event) Digest {
 	b := make(encoder, 0, usualRow)
 	b.text(rowDomain)
@@ -64,15 +64,15 @@ func HashRow(prev Digest, seq int64, e *Event) Digest {
 	b.text(e.Traceparent)
 	b.bytes(e.IdempotencyDigest)
 	b.flag(e.Delayed)
-	if more := e.more(); more != "" { // rows of before have none
+	if more := e.more(); more != "" { // rows of earlier versions have no details
 		b.text(more)
 	}
 	sum := sha256.Sum256(b)
 	return sum[:]
 }
 
-// Next makes the row of an event of the chain's tenant, after the end of the chain, and
-// moves that.
+// Next makes the row of an event of the chain's tenant after the end of the chain, and
+// moves the end to it.
 func (c *Chain) Next(e *Event) Row {
 	c.Seq++
 	r := Row{Event: *e, Seq: c.Seq}
@@ -82,16 +82,16 @@ func (c *Chain) Next(e *Event) Row {
 	return r
 }
 
-// Checkpoint is a signed word on where a chain was at a time.
+// Checkpoint is a signed statement of where a chain ended at a time.
 type Checkpoint struct {
 	Tenant string `json:"tenant"`
-	// Seq and Hash are those of a row.
+	// Seq and Hash are the number and the hash of the row.
 	Seq  int64     `json:"seq"`
 	Hash Digest    `json:"hash"`
 	Time time.Time `json:"time"`
-	// Pruned says that retention removed all up to this row.
+	// Pruned says that retention removed all rows up to this one.
 	Pruned bool `json:"pruned,omitzero"`
-	// Key is the public key, Signature that of all the above, by Ed25519.
+	// Key is the public key. Signature is the Ed25519 signature of all the fields above.
 	Key       Digest `json:"key"`
 	Signature Digest `json:"signature"`
 }
@@ -99,7 +99,7 @@ type Checkpoint struct {
 // Signer signs a checkpoint.
 type Signer func(*Checkpoint)
 
-// SignWith signs with a key, as of now.
+// SignWith returns a Signer that uses a key and the current time.
 func SignWith(key ed25519.PrivateKey) Signer {
 	return func(c *Checkpoint) {
 		c.Time = time.Now().UTC()
@@ -111,7 +111,8 @@ func SignWith(key ed25519.PrivateKey) Signer {
 // Trusted are the public keys that checkpoints may be signed with.
 type Trusted []ed25519.PublicKey
 
-// Signed reports whether a checkpoint is as one of the keys signed it.
+// Signed reports whether one of the keys signed a checkpoint, and the checkpoint is
+// unchanged.
 func (t Trusted) Signed(c *Checkpoint) bool {
 	for _, key := range t {
 		if bytes.Equal(key, c.Key) {
@@ -133,7 +134,7 @@ func (c *Checkpoint) signed() []byte {
 	return b
 }
 
-// encoder writes fields so that different ones never look the same.
+// encoder writes fields so that different fields never have the same bytes.
 type encoder []byte
 
 func (b *encoder) number(n int64) { *b = binary.BigEndian.AppendUint64(*b, uint64(n)) }

@@ -18,22 +18,22 @@ const NoTenant = "-"
 
 // Filter says which rows to list. Its zero value admits every call.
 type Filter struct {
-	// Since is the first moment, Until the first after; zero: any.
+	// Since is the first moment, Until the first moment after the range. Zero: no limit.
 	Since, Until time.Time
-	// Empty: any.
+	// An empty field admits any value.
 	Tenant, Principal, Method, Name, Outcome, Door, Call string
-	// Parent is the call of a tool that made those that are listed.
+	// Parent admits the calls that this call of a tool made.
 	Parent string
-	// All admits the beginnings of calls whose end is recorded too.
+	// All also admits the beginnings of calls whose end is recorded.
 	All bool
-	// Limit defaults to 100; MaxPage at most.
+	// Limit is at most MaxPage; zero is 100.
 	Limit int
-	// Cursor is that of the page before; empty for the first.
+	// Cursor is the one that the page before returned; empty for the first page.
 	Cursor string
 }
 
-// SQL is the filter as a condition on table audit_event and its parameters;
-// parameter writes the n-th, from 1.
+// SQL is the filter as a condition on table audit_event, with its parameters. parameter
+// writes the placeholder of the n-th one, from 1.
 func (f Filter) SQL(parameter func(n int) string) (where string, args []any, err error) {
 	var conditions []string
 	arg := func(v any) string {
@@ -62,7 +62,7 @@ func (f Filter) SQL(parameter func(n int) string) (where string, args []any, err
 		conditions = append(conditions, "id IN ("+arg(f.Call+"-1")+", "+arg(f.Call+"-2")+", "+arg(f.Call+"-3")+")")
 	}
 	if f.Parent != "" {
-		// Of letters and digits alone: no part of it is a pattern.
+		// Parent has letters and digits alone, so no part of it is a pattern.
 		conditions = append(conditions, "more LIKE "+arg(`%"parent":"`+f.Parent+`"%`))
 	}
 	if !f.All {
@@ -89,8 +89,8 @@ func (f Filter) Page() int {
 	return min(f.Limit, MaxPage)
 }
 
-// Next cuts what was read, one more than a page, to the page, and returns the
-// cursor of what follows.
+// Next cuts the rows, which are up to one more than a page, to a page. It returns the
+// cursor of the next page.
 func (f Filter) Next(rows []Row) ([]Row, string) {
 	if len(rows) <= f.Page() {
 		return rows, ""

@@ -3,9 +3,9 @@ package trail
 // PruneStep bounds the rows that one transaction of a store removes.
 const PruneStep = 10_000
 
-// PruneInSteps has some remove rows of each chain until it finds fewer than
-// PruneStep, and returns how many went. An error ends it; what is removed by then
-// stays removed.
+// PruneInSteps calls some for each chain until it removes fewer than PruneStep rows, and
+// returns how many rows were removed. An error ends it; the rows that are removed by then
+// stay removed.
 func PruneInSteps(chains []Chain, some func(tenant string) (int64, error)) (total int64, err error) {
 	for _, c := range chains {
 		for n := int64(PruneStep); n >= PruneStep; {

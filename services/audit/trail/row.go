@@ -2,15 +2,14 @@ package trail
 
 import "time"
 
-// Columns are those of a row in table audit_event, in the order of Values and
-// ScanRow.
+// Columns are the columns of table audit_event, in the order of Values and ScanRow.
 var Columns = []string{
 	"tenant", "seq", "id", "call", "time", "principal", "client_name", "client_version", "door", "method", "name", "service",
 	"arguments", "arguments_note", "arguments_digest", "outcome", "executed", "duration", "edge", "traceparent",
 	"idempotency_digest", "delayed", "hash", "more",
 }
 
-// Values are what a database keeps of a row.
+// Values are the values that a database keeps of a row.
 func (r *Row) Values() []any {
 	return []any{
 		r.Tenant, r.Seq, r.ID, r.Call, r.Time.UnixNano(), r.Principal, r.ClientName, r.ClientVersion, r.Door, r.Method, r.Name, r.Service,
@@ -50,11 +49,11 @@ func ScanChain(scan func(into ...any) error) (c Chain, err error) {
 	return c, err
 }
 
-// CheckpointColumns are those of table audit_checkpoint, in the order of Values
-// and ScanCheckpoint.
+// CheckpointColumns are the columns of table audit_checkpoint, in the order of Values and
+// ScanCheckpoint.
 const CheckpointColumns = "tenant, seq, pruned, hash, time, key, signature"
 
-// Values are what a database keeps of a checkpoint.
+// Values are the values that a database keeps of a checkpoint.
 func (c *Checkpoint) Values() []any {
 	return []any{c.Tenant, c.Seq, c.Pruned, c.Hash.Blob(), c.Time.UnixNano(), c.Key.Blob(), c.Signature.Blob()}
 }

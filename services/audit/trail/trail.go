@@ -1,6 +1,9 @@
-// Package trail is the audit trail as it is kept: events in one chain per
-// tenant, each row bound to the one before by its hash, and checkpoints that are
-// signed. Its stores are alike: trailtest holds what they have to do.
+// Package trail is the audit trail as it is kept: one chain of events per tenant, each
+// row bound to the one before by its hash, and signed checkpoints. Every store passes the
+// suite of trailtest.
+//
+// Start with Store in trail.go. chain.go has the hashes and signatures, verify.go checks
+// a trail, filter.go and follow.go read it.
 package trail
 
 import (
@@ -41,13 +44,13 @@ type Event struct {
 	Delayed           bool           `json:"delayed,omitzero"`
 	Details
 
-	// kept is what a database has as the details, where it is not what this
-	// release would write: a later one wrote it, or somebody changed it.
+	// kept is the text that a database has as the details, if it differs from what this
+	// release would write: a later release wrote it, or somebody changed it.
 	kept string
 }
 
-// Details are what events say since the second version of their table, which
-// keeps them as one JSON object; none is the empty text.
+// Details are the fields that were added since the second version of the table. The table
+// keeps them as one JSON object, or as the empty text if all are empty.
 type Details struct {
 	Effect         bool      `json:"effect,omitzero"`
 	Repeated       uint32    `json:"repeated,omitzero"`
@@ -70,7 +73,7 @@ func (d *Details) text() string {
 	return string(b)
 }
 
-// more is the details as they are kept and hashed.
+// more is the text of the details, as it is kept and hashed.
 func (e *Event) more() string {
 	if e.kept != "" {
 		return e.kept
@@ -78,10 +81,10 @@ func (e *Event) more() string {
 	return e.text()
 }
 
-// setMore reads what more made.
+// setMore reads a text that more made.
 func (e *Event) setMore(text string) {
 	if text != "" {
-		_ = json.Unmarshal([]byte(text), &e.Details) // the hash tells whether it is right
+		_ = json.Unmarshal([]byte(text), &e.Details) // the hash shows whether it is right
 	}
 	if e.text() != text {
 		e.kept = text
@@ -97,7 +100,7 @@ type Row struct {
 	Hash Digest `json:"hash"`
 }
 
-// Chain is where a tenant's chain ends.
+// Chain is the end of a tenant's chain.
 type Chain struct {
 	Tenant string
 	Seq    int64
@@ -107,20 +110,22 @@ type Chain struct {
 // Begun is the outcome of an event that says that a call has begun.
 const Begun = "begun"
 
-// ErrRejected marks an event that a store refuses for what it is. Any other
-// error may pass.
+// ErrRejected marks an event that a store refuses because of its content. Any other error
+// may be temporary.
 var ErrRejected = errors.New("the store refuses this event")
 
 // Stray is the error of a chain that cannot go on: the database has a row behind the
-// chain's end, where the next one belongs. No event is at fault, so none is put aside.
+// chain's end, where the next row belongs. No event is at fault, so none is put aside.
 type Stray struct {
 	Tenant string
-	// Seq and ID are those of the row, End is the number of the last row of the chain.
+	// Seq and ID are the number and the event of that row, End is the number of the
+	// chain's last row.
 	Seq, End int64
 	ID       string
 }
 
-// Error names the row, and says what to do. It fits what an instance says of itself.
+// Error names the row, and says what to do. It is short enough for the status of an
+// instance.
 func (s *Stray) Error() string {
 	return fmt.Sprintf("row %d of tenant %.40q (event %.40s) is behind the end of its chain, row %d: nothing is written until that row is copied and removed", s.Seq, s.Tenant, s.ID, s.End)
 }
@@ -128,48 +133,49 @@ func (s *Stray) Error() string {
 // ErrFilter marks a filter that is malformed; its text is for people.
 var ErrFilter = errors.New("wrong filter")
 
-// Store keeps the trail. It may be used from many goroutines, and several
-// processes may have stores on one Postgres.
+// Store keeps the trail. It may be used concurrently, and several processes may have
+// stores on one Postgres.
 type Store interface {
-	// Append adds events to the ends of their chains, in their order, all or none,
-	// and returns how many: those whose ID is there, of the same edge, are left out. They are durable
-	// when it returns. An error wraps ErrRejected when an event is at fault; then
-	// one alone says which. It is a *Stray when a chain cannot go on.
+	// Append adds events to the ends of their chains, in their order, all or none, and
+	// returns how many it added: it leaves out events of the same edge with an ID that
+	// the trail has. The events are durable when it returns. The error wraps ErrRejected
+	// if an event is at fault; appending each event alone shows which. It is a *Stray if
+	// a chain cannot go on.
 	Append(ctx context.Context, events []Event) (added int, err error)
-	// List returns the rows that a filter admits, newest first by time and id,
-	// and the cursor of the next page, empty at the end. What is added meanwhile
-	// does not move a page. An error wraps ErrFilter for a cursor that is none.
+	// List returns the rows that a filter admits, newest first by time and id, and the
+	// cursor of the next page, empty at the end. Rows that are added meanwhile do not
+	// move a page. The error wraps ErrFilter for an invalid cursor.
 	List(ctx context.Context, f Filter) (rows []Row, next string, err error)
-	// Show returns the rows of a call, or the one of an event, by id. None is no
-	// error.
+	// Show returns the rows of a call, or the one row of an event, by id. It is not an
+	// error if there are no rows.
 	Show(ctx context.Context, id string) ([]Row, error)
 	// Others returns how many rows there are of tenants other than the given one.
 	Others(ctx context.Context, tenant string) (int64, error)
 	// Chains returns the end of every chain, in the order of tenants.
 	Chains(ctx context.Context) ([]Chain, error)
-	// Unchained returns the tenants that have rows and no chain, which nothing here writes.
+	// Unchained returns the tenants that have rows but no chain. Busbar never writes such
+	// rows.
 	Unchained(ctx context.Context) (tenants []string, err error)
 	// Rows returns up to limit rows of a tenant with Seq above after, in order.
 	Rows(ctx context.Context, tenant string, after int64, limit int) ([]Row, error)
 	// Checkpoints returns up to limit checkpoints of a tenant with Seq above
 	// after, in order.
 	Checkpoints(ctx context.Context, tenant string, after int64, limit int) ([]Checkpoint, error)
-	// Pruned returns the checkpoint that stands for what retention removed; nil
-	// when it removed nothing.
+	// Pruned returns the checkpoint that stands for the rows that retention removed; nil
+	// if it removed nothing.
 	Pruned(ctx context.Context, tenant string) (*Checkpoint, error)
-	// Checkpoint adds a checkpoint for every chain that grew since its last one,
-	// and returns those.
+	// Checkpoint adds a checkpoint for every chain that grew since its last one, and
+	// returns the new checkpoints.
 	Checkpoint(ctx context.Context, sign Signer) ([]Checkpoint, error)
-	// Prune removes from the beginning of every chain the rows up to the first that
-	// is not before a time, with their checkpoints, and leaves one that stands for
+	// Prune removes the oldest rows of every chain, up to the first row that is not
+	// before a time, with their checkpoints, and leaves one checkpoint that stands for
 	// them. It returns how many rows it removed.
 	Prune(ctx context.Context, before time.Time, sign Signer) (int64, error)
 	// Close releases the store.
 	Close()
 }
 
-// FromWire is an event as an edge sent it. Text that databases refuse is made
-// harmless.
+// FromWire is an event as an edge sent it. Text that databases refuse is made acceptable.
 func FromWire(e *auditv1.AuditEvent) Event {
 	arguments, note := jsontext.Value(e.Arguments), clean(e.ArgumentsNote)
 	if len(arguments) == 0 {

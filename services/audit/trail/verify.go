@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Report is what came of checking a trail.
+// Report is the result of checking a trail.
 type Report struct {
 	OK bool `json:"ok"`
-	// Chains are those without a problem and with one, in the order of tenants.
+	// Chains are all chains, with a problem or without, in the order of tenants.
 	Chains []ChainReport `json:"chains"`
-	// Unknown says, one sentence each, what no check of this trail can tell.
+	// Unknown says, one sentence each, which questions no check of this trail can answer.
 	Unknown []string `json:"unknown"`
 }
 
-// ChainReport is what came of checking one tenant's chain.
+// ChainReport is the result of checking one tenant's chain.
 type ChainReport struct {
 	Tenant string `json:"tenant"`
-	// First and Last are the numbers of the rows checked; 0 when there is none.
+	// First and Last are the numbers of the rows checked; 0 without rows.
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
 	// Signed is the last row that a checkpoint covers.
 	Signed int64 `json:"signed"`
-	// Problem is the first there is; nil for none.
+	// Problem is the first problem; nil without one.
 	Problem *Problem `json:"problem,omitzero"`
 }
 
-// Problem is where a chain was tampered with.
+// Problem is the place where a chain was tampered with.
 type Problem struct {
 	// Seq is the first bad row, and ID its event, if it is there.
 	Seq  int64  `json:"seq"`
@@ -41,11 +41,11 @@ type Problem struct {
 
 const page = 2000
 
-// Verify checks every chain of the tenants that of admits from its first row to its last: that each row
-// follows from the one before, that rows are those that checkpoints were signed
-// for, and that nothing is missing. witnesses are checkpoints that were kept
-// elsewhere: without them, who can write to the database can take the end of a
-// chain away.
+// Verify checks every chain of the tenants for which of returns true, from its first row
+// to its last: each row follows from the one before, the rows are the ones that
+// checkpoints were signed for, and nothing is missing. witnesses are checkpoints that
+// were kept elsewhere. Without them, somebody who can write to the database can remove
+// the end of a chain unseen.
 func Verify(ctx context.Context, s Store, trusted Trusted, witnesses []Checkpoint, of func(tenant string) bool) (Report, error) {
 	chains, err := s.Chains(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func verifyChain(ctx context.Context, s Store, trusted Trusted, end Chain, witne
 			return ChainReport{}, err
 		}
 		if p != nil {
-			// What seems to be missing may have been pruned meanwhile.
+			// Rows that seem to be missing may have been pruned meanwhile.
 			now, err := s.Pruned(ctx, end.Tenant)
 			if err != nil {
 				return ChainReport{}, err
@@ -143,7 +143,7 @@ func (v *verifier) run(ctx context.Context) (*Problem, error) {
 	if p, err := v.begin(ctx); p != nil || err != nil {
 		return p, err
 	}
-	// From below the first number, where only somebody else writes.
+	// It starts below the first number, where only somebody else writes.
 	for after := int64(math.MinInt64); ; after = v.seq {
 		rows, err := v.store.Rows(ctx, v.end.Tenant, after, page)
 		if err != nil {
@@ -160,7 +160,7 @@ func (v *verifier) run(ctx context.Context) (*Problem, error) {
 	}
 }
 
-// begin finds what the first row follows.
+// begin finds the hash that the first row follows.
 func (v *verifier) begin(ctx context.Context) (*Problem, error) {
 	v.hash, v.more = Genesis(v.end.Tenant), true
 	pruned, err := v.store.Pruned(ctx, v.end.Tenant)
@@ -171,14 +171,14 @@ func (v *verifier) begin(ctx context.Context) (*Problem, error) {
 		return &Problem{Seq: pruned.Seq, What: "rows up to this one are gone, and no trusted key signed that retention removed them"}, nil
 	}
 	v.pruned, v.seq, v.hash, v.report.Signed = pruned.Seq, pruned.Seq, pruned.Hash, pruned.Seq
-	// Nothing is known of rows before, but this one must be the one that was seen.
+	// The rows before are unknown, but this row must be the one that was seen.
 	for len(v.witnesses) > 0 && v.witnesses[0].Seq < v.seq {
 		v.witnesses = v.witnesses[1:]
 	}
 	return v.witnessed(""), nil
 }
 
-// row checks the row that comes next.
+// row checks the next row.
 func (v *verifier) row(ctx context.Context, r *Row) (*Problem, error) {
 	if r.Seq <= v.seq {
 		return &Problem{Seq: r.Seq, ID: r.ID, What: fmt.Sprintf("added: it is before row %d, with which the chain begins", v.seq+1)}, nil
@@ -210,7 +210,7 @@ func (v *verifier) row(ctx context.Context, r *Row) (*Problem, error) {
 	return v.witnessed(r.ID), nil
 }
 
-// witnessed compares the row reached with what was kept elsewhere of it.
+// witnessed compares the row reached with the checkpoints that were kept elsewhere.
 func (v *verifier) witnessed(id string) *Problem {
 	for len(v.witnesses) > 0 && v.witnesses[0].Seq == v.seq {
 		w := v.witnesses[0]
@@ -223,7 +223,8 @@ func (v *verifier) witnessed(id string) *Problem {
 	return nil
 }
 
-// checkpoint is the next one not before the row reached; nil for none.
+// checkpoint is the first one that is not before the row reached; nil if all are before
+// it.
 func (v *verifier) checkpoint(ctx context.Context) (*Checkpoint, error) {
 	for {
 		for len(v.signed) > 0 && v.signed[0].Seq < v.seq {

@@ -9,7 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// waiving is a file that waives what tools say, for all and for a role.
+// waiving is a file that waives approvals that tools ask for, for all callers and for a
+// role.
 const waiving = `
 require_approval:
   - tools/filesystem_delete
@@ -30,8 +31,8 @@ waive_approval:
   - tools/git_add
 `
 
-// Whether somebody has to agree is decided in one place, by what the file requires, by
-// what the tool says, and by what is waived; what is required is never waived.
+// Whether a call needs approval is decided in one place: by what the file requires, what
+// the tool says, and what is waived. A required approval is never waived.
 func TestApprovalIsDecidedInOnePlace(t *testing.T) {
 	t.Parallel()
 	p := parse(t, waiving)
@@ -84,8 +85,8 @@ func TestApprovalIsDecidedInOnePlace(t *testing.T) {
 	}
 }
 
-// Of a file that is cut off, at whatever byte, nothing is waived that the whole file
-// does not waive.
+// A file that is cut off, at whatever byte, waives nothing that the whole file does not
+// waive.
 func TestACutFileWaivesNothingMore(t *testing.T) {
 	t.Parallel()
 	tools := []string{"filesystem_delete", "filesystem_write", "git_add", "git_commit", "ci_run", "ci_runs", "note_lines", "note_wrap", "note_", "n", "echo"}

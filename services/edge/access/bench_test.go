@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// BenchmarkCondition is what deciding on a call costs, without a condition on it, with
-// one that reads nothing of the arguments, one that reads them, and three that do.
+// BenchmarkCondition is the cost of a decision on a call: without a condition, with one
+// that does not read the arguments, with one that reads them, and with three that do.
 func BenchmarkCondition(b *testing.B) {
 	const args = `args.uri.startsWith("team://" + principal.tenant)`
 	for _, c := range []struct {

@@ -11,10 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Check returns what is odd in a policy that can be read: rules that never decide,
-// roles that nobody has, tenants that are not there. known is what the edge offers,
-// by kind; a kind that it does not have is not looked at, so nil for an edge that
-// cannot be asked.
+// Check returns the oddities of a policy that can be read: rules that never decide, roles
+// that nobody has, tenants that do not exist. known is what the edge offers, by kind; a
+// kind that is not in it is not checked, so pass nil if the edge cannot be asked.
 func (p *Policy) Check(known map[Kind][]string) []Problem {
 	c := checker{p: p, known: known}
 	for _, name := range slices.Sorted(maps.Keys(p.file.Roles)) {
@@ -55,7 +54,7 @@ func (p *Policy) Check(known map[Kind][]string) []Problem {
 	return c.odds
 }
 
-// services looks at what services are granted.
+// services checks the grants of services.
 func (c *checker) services() {
 	for _, name := range slices.Sorted(maps.Keys(c.p.file.Services)) {
 		s, at := c.p.file.Services[name], place("services", name)
@@ -108,7 +107,7 @@ func (c *checker) role(name string, r Role) {
 	}
 }
 
-// waived looks for what is waived in vain.
+// waived looks for waivers without effect.
 func (c *checker) waived(required []pattern, at jsontext.Pointer, texts []string) {
 	for i, rule := range c.list(at, texts) {
 		if by := covering(required, &rule, -1); by != "" {
@@ -117,8 +116,8 @@ func (c *checker) waived(required []pattern, at jsontext.Pointer, texts []string
 	}
 }
 
-// covering is another pattern that fits all that one does, other than the one at a
-// place; empty for none.
+// covering is another pattern that covers a rule, not counting the one at index but;
+// empty without one.
 func covering(all []pattern, rule *pattern, but int) string {
 	i := slices.IndexFunc(all, func(p pattern) bool { return p.text != rule.text && p.covers(rule) })
 	if but < 0 && i < 0 {
@@ -151,7 +150,7 @@ func (c *checker) used(role string) bool {
 	return slices.Contains(f.Anonymous, role)
 }
 
-// list is the patterns of a list, each held against what there is.
+// list is the patterns of a list, each checked against what the edge offers.
 func (c *checker) list(at jsontext.Pointer, texts []string) (all []pattern) {
 	for i, text := range texts {
 		all = append(all, c.there(at.AppendToken(strconv.Itoa(i)), text))
@@ -159,11 +158,11 @@ func (c *checker) list(at jsontext.Pointer, texts []string) (all []pattern) {
 	return all
 }
 
-// there looks for something that a pattern fits.
+// there checks that the edge offers something that a pattern fits.
 func (c *checker) there(at jsontext.Pointer, text string) pattern {
 	rule, err := parsePattern(text)
 	if err != nil || rule.all {
-		return rule // Parse has looked at it
+		return rule // Parse has checked it
 	}
 	names, ok := c.known[rule.kind]
 	switch {
@@ -176,9 +175,9 @@ func (c *checker) there(at jsontext.Pointer, text string) pattern {
 	return rule
 }
 
-// CheckFile reads a policy file and returns what is wrong or odd in it. offers says what
-// the edge offers, once the file can be read; nil for an edge that is not asked. The
-// error is that of reading.
+// CheckFile reads a policy file and returns its errors and oddities. offers returns what
+// the edge offers and is called once the file is read; nil if the edge is not to be
+// asked. The error says why the file could not be read.
 func CheckFile(name string, offers func() map[Kind][]string) ([]Problem, error) {
 	text, err := Read(name)
 	if err != nil {

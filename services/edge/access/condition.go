@@ -26,12 +26,12 @@ const (
 	maxCost = 100_000
 )
 
-// condition is one of the file, ready to be asked.
+// condition is a condition of the file, compiled.
 type condition struct {
-	// line is where it is in the file.
+	// line is its line in the file.
 	line int
 	when string
-	// program is what an expression was compiled to; it may be run concurrently.
+	// program is the compiled expression; it may be run concurrently.
 	program cel.Program
 }
 
@@ -78,7 +78,7 @@ func (c *compiler) conditions(all []Condition) (map[string][]*condition, *index)
 	return made, newIndex(on)
 }
 
-// conditionsOn are those on a target.
+// conditionsOn are the conditions on a target.
 func (p *Policy) conditionsOn(t *Target) (all []*condition) {
 	add := func(on *pattern) {
 		for _, c := range p.conditions[on.text] {
@@ -131,8 +131,8 @@ func compile(when string) (cel.Program, error) {
 	return env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 }
 
-// holds asks the condition of a call; of a URI as it is written and as its service may
-// read it. An error counts as false.
+// holds evaluates the condition for a call. For a URI it does so twice: as the URI is
+// written, and as its service may read it. An error counts as false.
 func (c *condition) holds(of *call, t *Target) (bool, error) {
 	of.name = of.view.Name
 	yes, err := c.ask(of)
@@ -158,15 +158,15 @@ func (c *condition) ask(of *call) (bool, error) {
 	return yes, nil
 }
 
-// call is what conditions are asked about: a cel.Activation.
+// call is what conditions are evaluated on: a cel.Activation.
 type call struct {
 	policy *Policy
 	view   *gateway.View
-	// name is the view's, or a reading of it.
+	// name is the view's name, or another reading of it.
 	name  string
 	roles []*role
 	now   time.Time
-	// args is what the arguments are, once somebody has asked for them.
+	// args are the parsed arguments, once a condition has used them.
 	args any
 	err  error
 	read bool
@@ -214,7 +214,7 @@ func (c *call) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// arguments are those of the call, read once.
+// arguments are the arguments of the call, parsed once.
 func (c *call) arguments() (any, error) {
 	if !c.read {
 		c.read = true
@@ -223,7 +223,7 @@ func (c *call) arguments() (any, error) {
 	return c.args, c.err
 }
 
-// readArguments reads JSON as CEL has it.
+// readArguments parses JSON into the types of CEL.
 func readArguments(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil
@@ -233,8 +233,8 @@ func readArguments(raw []byte) (any, error) {
 	return args, err
 }
 
-// numbers has whole numbers that fit be integers, so that none is rounded before it is
-// compared. Made once: what is found out about types is kept with it.
+// numbers makes whole numbers integers if they fit, so that none is rounded before it is
+// compared. It is made once, because it caches facts about types.
 var numbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
 	if d.PeekKind() != '0' {
 		return errors.ErrUnsupported

@@ -8,15 +8,16 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Verdict is what the rules say of a target, before any condition.
+// Verdict is the decision of the rules on a target, before any condition.
 type Verdict struct {
 	Allowed bool
-	// Role and Rule are the rule that decided; empty where none did, which denies.
+	// Role and Rule are the rule that decided. They are empty if no rule did, which
+	// denies.
 	Role, Rule string
 }
 
-// Decide says what the rules of a principal's roles make of a target: one that any
-// rule denies is denied, and one that no rule allows is.
+// Decide applies the rules of a principal's roles to a target. A target that any rule
+// denies is denied, and so is one that no rule allows.
 func (p *Policy) Decide(who gateway.Principal, t Target) Verdict {
 	var buf [8]*role
 	return decide(p.rolesOf(&who, buf[:0]), &t)
@@ -46,9 +47,9 @@ func allowed(roles []*role, k Kind, name string) Verdict {
 	return Verdict{}
 }
 
-// missing is the scope by which a principal who is denied a target would be allowed
-// it; empty for none. Of several it is the one whose rule is made for the least, and
-// the same each time.
+// missing is the scope that would allow a principal a target that it is denied; empty if
+// no scope would. Of several scopes it is the one with the narrowest rule, and the same
+// each time.
 func (p *Policy) missing(who *gateway.Principal, t *Target) string {
 	var buf [8]*role
 	roles := p.rolesOf(who, buf[:0])
@@ -72,9 +73,9 @@ func (p *Policy) missing(who *gateway.Principal, t *Target) string {
 	return best
 }
 
-// MayApprove reports whether somebody may agree to a call of a tool that a
-// principal, by its ID, has made. Where a role approves the tool, who has it does,
-// within its tenant, and never for itself; anywhere else only the caller does.
+// MayApprove reports whether a principal may approve a call of a tool by the requester, a
+// principal's ID. If a role approves the tool, its holders may approve the calls of
+// others in their tenant, and never their own. Otherwise only the requester itself may.
 func (p *Policy) MayApprove(who gateway.Principal, requester, tool string) bool {
 	if p.approve.find(Tools, tool) == nil {
 		return who.ID() == requester
@@ -86,15 +87,15 @@ func (p *Policy) MayApprove(who gateway.Principal, requester, tool string) bool 
 	return slices.ContainsFunc(p.rolesOf(&who, buf[:0]), func(r *role) bool { return r.approve.find(Tools, tool) != nil })
 }
 
-// Approves reports whether somebody may agree to calls of others at all.
+// Approves reports whether a principal may approve calls of others at all.
 func (p *Policy) Approves(who gateway.Principal) bool {
 	var buf [8]*role
 	return slices.ContainsFunc(p.rolesOf(&who, buf[:0]), func(r *role) bool { return !r.approve.empty(Tools) })
 }
 
-// Approval decides whether somebody has to agree to each call of a tool by a
-// principal, and who: what require_approval names needs it, and else what the tool says
-// counts, unless that is waived for the principal. says is what the tool says.
+// Approval decides whether each call of a tool by a principal needs approval, and by
+// whom. A tool that require_approval names needs it. For any other tool says decides,
+// which is what the tool says of itself, unless that is waived for the principal.
 func (p *Policy) Approval(who gateway.Principal, tool string, says bool) gateway.Demand {
 	var buf [8]*role
 	return p.demand(p.rolesOf(&who, buf[:0]), tool, says)
@@ -112,8 +113,8 @@ func (p *Policy) demand(roles []*role, tool string, says bool) gateway.Demand {
 	return gateway.Demand{Needed: true, Others: p.approve.find(Tools, tool) != nil}
 }
 
-// waiver is the rule by which nobody has to agree to calls of a tool, in words; empty
-// for none.
+// waiver is the rule by which calls of a tool need no approval, in words; empty without
+// such a rule.
 func (p *Policy) waiver(roles []*role, tool string) string {
 	if rule := p.waived.find(Tools, tool); rule != nil {
 		return "waive_approval " + rule.text
@@ -126,7 +127,7 @@ func (p *Policy) waiver(roles []*role, tool string) string {
 	return ""
 }
 
-// ReadsTrail reports whether somebody may read the audit trail of its tenant.
+// ReadsTrail reports whether a principal may read the audit trail of its tenant.
 func (p *Policy) ReadsTrail(who gateway.Principal) bool {
 	var buf [8]*role
 	return slices.ContainsFunc(p.rolesOf(&who, buf[:0]), func(r *role) bool { return r.audit })

@@ -10,20 +10,20 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Explanation is how a policy comes to its decision.
+// Explanation says how a policy comes to its decision.
 type Explanation struct {
 	Allowed bool `json:"allowed"`
 	// Decided is what decided, in words.
 	Decided string   `json:"decided"`
 	Roles   []string `json:"roles"`
-	// Steps are what was looked at, in order.
+	// Steps are the rules and conditions that were applied, in order.
 	Steps []string `json:"steps"`
-	// Approval is who has to agree to the call; empty for nobody.
+	// Approval says who has to approve the call; empty if nobody has to.
 	Approval string `json:"approval,omitzero"`
 }
 
-// Explain says how the policy decides on a call, of a client that shows nothing but
-// who. Of the target only its name is known.
+// Explain says how the policy decides on a call. It knows only the principal of the call
+// and the name of the target.
 func (p *Policy) Explain(who gateway.Principal, t Target, arguments []byte, now time.Time) Explanation {
 	roles := p.rolesOf(&who, nil)
 	e := Explanation{Roles: make([]string, len(roles))}
@@ -51,7 +51,7 @@ func (e *Explanation) step(format string, args ...any) {
 	e.Steps = append(e.Steps, fmt.Sprintf(format, args...))
 }
 
-// introduce says who somebody is.
+// introduce describes a principal.
 func (p *Policy) introduce(who *gateway.Principal, roles []string) string {
 	name := who.Name
 	if who.Tenant != "" {

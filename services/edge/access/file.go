@@ -28,25 +28,27 @@ type File struct {
 	Principals      map[string]Principal `json:"principals,omitzero"`
 	Conditions      []Condition          `json:"conditions,omitzero"`
 	RequireApproval []string             `json:"require_approval,omitzero"`
-	// WaiveApproval are tools whose calls need nobody's approval although the tools say
-	// so, unless RequireApproval does too.
+	// WaiveApproval are tools whose calls need no approval although the tools ask for it,
+	// unless RequireApproval names them too.
 	WaiveApproval []string      `json:"waive_approval,omitzero"`
 	OAuth         []Issuer      `json:"oauth,omitzero"`
 	Certificates  []Certificate `json:"certificates,omitzero"`
-	// Anonymous are the roles of who shows nothing.
+	// Anonymous are the roles of callers without credentials.
 	Anonymous []string `json:"anonymous,omitzero"`
 	// Tools are the limits of tools, by pattern.
 	Tools map[string]limit.Limits `json:"tools,omitzero"`
-	// Services are the rights of services, by name; * is of those that have no entry.
-	// Without any, each may offer what it likes and has no power.
+	// Services are the rights of services, by name. The entry * holds for services
+	// without an entry of their own. Without any entry, each service may offer what it
+	// likes and has no power.
 	Services map[string]Service `json:"services,omitzero"`
 	// Toolsets are choices of what services offer, by name.
 	Toolsets map[string]Toolset `json:"toolsets,omitzero"`
-	// Pin is "strict" where tools are offered only as an operator has accepted them.
+	// Pin is "strict" if tools are offered only in the form that an operator has
+	// accepted.
 	Pin string `json:"pin,omitzero"`
 }
 
-// Tenant is what is said of all principals of a tenant together.
+// Tenant is what the file says of all principals of a tenant together.
 type Tenant struct {
 	Limits limit.Limits `json:"limits,omitzero"`
 }
@@ -55,26 +57,27 @@ type Tenant struct {
 type Role struct {
 	Allow []string `json:"allow,omitzero"`
 	Deny  []string `json:"deny,omitzero"`
-	// Limits are those of each principal with the role.
+	// Limits are the limits of each principal with the role.
 	Limits limit.Limits `json:"limits,omitzero"`
-	// Approve are the tools whose calls the role agrees to, those of others.
+	// Approve are the tools for which the role may approve calls of others.
 	Approve []string `json:"approve,omitzero"`
-	// WaiveApproval is that of the file, for who has the role.
+	// WaiveApproval has the meaning of File.WaiveApproval, for principals with the role
+	// only.
 	WaiveApproval []string `json:"waive_approval,omitzero"`
-	// Audit is "read" for who may read the audit trail of its tenant.
+	// Audit is "read" if the role may read the audit trail of its tenant.
 	Audit string `json:"audit,omitzero"`
 }
 
-// Principal is what the file says of somebody, by name.
+// Principal is what the file says of a principal, by name.
 type Principal struct {
 	Tenant string   `json:"tenant,omitzero"`
 	Roles  []string `json:"roles,omitzero"`
 }
 
-// Condition has to hold for every call of what it is on.
+// Condition has to hold for every call of the targets that fit On.
 type Condition struct {
 	On string `json:"on"`
-	// When is an expression of CEL.
+	// When is a CEL expression.
 	When string `json:"when"`
 }
 
@@ -83,23 +86,23 @@ type Issuer struct {
 	Issuer string `json:"issuer"`
 	// Audience is this server, as tokens name it.
 	Audience texts `json:"audience"`
-	// Resource is the URL of the MCP endpoint, where no audience is that.
+	// Resource is the URL of the MCP endpoint, if no audience is that URL.
 	Resource string `json:"resource,omitzero"`
 	// Principal, Tenant and Roles are names of claims.
 	Principal string `json:"principal,omitzero"`
 	Tenant    string `json:"tenant,omitzero"`
 	Roles     string `json:"roles,omitzero"`
-	// Scopes are the roles that a scope of a token brings, Ask the scopes that
-	// clients are asked to begin with.
+	// Scopes maps a token's scopes to the roles that they bring. Ask are the scopes that
+	// clients are told to begin with.
 	Scopes map[string][]string `json:"scopes,omitzero"`
 	Ask    []string            `json:"ask,omitzero"`
 	// Algorithms that tokens may be signed with.
 	Algorithms []string `json:"algorithms,omitzero"`
-	// Typ is "strict", or "lenient" for tokens whose type is JWT.
+	// Typ is "strict", or "lenient" to accept tokens whose type is JWT.
 	Typ string `json:"typ,omitzero"`
-	// JWKS is where the keys are, where metadata does not say.
+	// JWKS is where the keys are, if the metadata does not say.
 	JWKS string `json:"jwks,omitzero"`
-	// DPoP is "required" where every token has to be bound to a key.
+	// DPoP is "required" if every token has to be bound to a key.
 	DPoP string `json:"dpop,omitzero"`
 	// Introspection says how the issuer is asked about opaque tokens.
 	Introspection *Introspection `json:"introspection,omitzero"`
@@ -114,9 +117,9 @@ type Introspection struct {
 	SecretEnv  string `json:"secret_env,omitzero"`
 }
 
-// Certificate says whom a client certificate stands for.
+// Certificate says which principal a client certificate stands for.
 type Certificate struct {
-	// One of these is a name in the certificate, maybe with a *.
+	// One of these is a name in the certificate; it may contain a *.
 	URI     string `json:"uri,omitzero"`
 	DNS     string `json:"dns,omitzero"`
 	Subject string `json:"subject,omitzero"`
@@ -127,7 +130,7 @@ type Certificate struct {
 	Program   bool     `json:"program,omitzero"`
 }
 
-// texts is a list, or one text.
+// texts is a list, or a single text.
 type texts []string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -143,10 +146,10 @@ func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// ParseError is what is wrong with a policy file, by line.
+// ParseError lists the errors of a policy file, by line.
 type ParseError struct{ Problems []Problem }
 
-// Problem is one thing that is wrong, or odd, with a policy file.
+// Problem is an error or an oddity of a policy file.
 type Problem struct {
 	Line int    `json:"line"`
 	Text string `json:"text"`
@@ -163,8 +166,7 @@ func (e *ParseError) Error() string {
 	return strings.Join(all, "\n")
 }
 
-// Parse reads a policy file. What is wrong with it is a *ParseError where it can be
-// told by line.
+// Parse reads a policy file. The error is a *ParseError if it can be told by line.
 func Parse(document []byte) (*Policy, error) {
 	if len(document) > MaxFile {
 		return nil, fmt.Errorf("a policy file has at most %d bytes; this one has %d", MaxFile, len(document))
@@ -191,7 +193,7 @@ func Parse(document []byte) (*Policy, error) {
 	return p, nil
 }
 
-// decoding is a value of the wrong kind, or a key that nobody knows.
+// decoding notes a value of the wrong kind, or an unknown key.
 func (c *compiler) decoding(e *json.SemanticError) {
 	switch {
 	case errors.Is(e.Err, json.ErrUnknownName):
@@ -204,7 +206,7 @@ func (c *compiler) decoding(e *json.SemanticError) {
 	}
 }
 
-// name is the place of a value as people write it.
+// name is the place of a value in the notation of people.
 func name(p jsontext.Pointer) string {
 	if p == "" {
 		return "the file"

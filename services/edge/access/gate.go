@@ -14,14 +14,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// MissingScope is why a call was refused that a token with another scope may make.
+// MissingScope means that a call was refused but a token with this scope could make it.
 // It is wrapped in the fault.
 type MissingScope struct{ Scope string }
 
 // Error implements error.
 func (e MissingScope) Error() string { return "insufficient_scope: " + e.Scope }
 
-// missing is why a call is refused that a scope would allow, and how to get it.
+// missing is the error of a call that a scope would allow; it says how to get the scope.
 func (l *Live) missing(scope string) error {
 	if f := l.challenge.Load(); f != nil {
 		return errors.Join(MissingScope{scope}, (*f)(scope))
@@ -45,7 +45,7 @@ func (l *Live) authorize(v *gateway.View, t *Target) error {
 	var buf [8]*role
 	roles := p.rolesOf(&v.Principal, buf[:0])
 	if !decide(roles, t).Allowed {
-		// Who has no token has no scope either.
+		// A caller without a token has no scopes either.
 		if v.Principal.Scopes == nil {
 			return gateway.ErrUnseen
 		}
@@ -84,11 +84,11 @@ func (l *Live) authorize(v *gateway.View, t *Target) error {
 	return nil
 }
 
-// subject is what kind of thing a call is about.
+// subject says what a call is about.
 type subject uint8
 
 const (
-	nothing subject = iota // that a policy knows
+	nothing subject = iota // a target of the policy
 	aTarget
 	theEdge // and decides elsewhere
 )
@@ -114,9 +114,9 @@ func about(v *gateway.View) (Target, subject) {
 		}
 		return NewTarget(Resources, p.Ref.URI), aTarget
 	case mcp.MethodResourcesList, mcp.MethodPromptsList:
-		return Target{}, theEdge // which shows of the list what its caller may read
+		return Target{}, theEdge // which filters the list by what its caller may read
 	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
-		return Target{}, theEdge // a task is its principal's, and was allowed when it began
+		return Target{}, theEdge // a task belongs to its principal, and was allowed when it began
 	case gateway.AuditQuery:
 		return Target{}, theEdge // the door of the trail asks ReadsTrail
 	}

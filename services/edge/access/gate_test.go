@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// open is a policy file that is watched.
+// open opens a policy file and watches it.
 func open(t testing.TB, file string, log *slog.Logger) (l *access.Live, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "access.yaml")
@@ -120,8 +120,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// All conditions on a target have to hold, and one about resources does however
-// the URI is written.
+// All conditions on a target have to hold. One about resources has to hold in every
+// spelling of the URI.
 func TestSeveralConditions(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, `
@@ -145,7 +145,7 @@ conditions:
 	}
 }
 
-// A log that says why a condition failed says nothing of the arguments, and clients
+// The log says why a condition failed, but nothing about the arguments, and clients
 // cannot fill it.
 func TestConditionLog(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,8 @@ func TestMissingScope(t *testing.T) {
 	}
 }
 
-// What is listed is what may be called, and who sees the same shares a key.
+// The listed names are those that may be called, and callers that see the same share a
+// key.
 func TestSight(t *testing.T) {
 	t.Parallel()
 	p := parse(t, whole)
@@ -208,8 +209,8 @@ func TestSight(t *testing.T) {
 	}
 }
 
-// A policy that an edge cannot be made ready for does not come into force, not even
-// in part, until it can.
+// A policy that an edge cannot prepare for does not come into force, not even in part,
+// until it can.
 func TestPolicyComesWhole(t *testing.T) {
 	t.Parallel()
 	l, path := open(t, "roles: {r: {allow: [tools/a]}}", bustest.Logger(t))
@@ -254,7 +255,7 @@ func TestReload(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	// As mounted configuration is exchanged: a link, swapped.
+	// In the way that mounted configuration is replaced: by changing a link.
 	next := path + ".next"
 	if err := os.WriteFile(next, []byte("roles: {r: {allow: [tools/d]}}"), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 )
 
-// Identity is what the file says of who calls, with the secrets as they are now.
+// Identity is what the file says about the identity of callers, with the secrets as they
+// are now.
 func (p *Policy) Identity() (identity.Settings, error) {
 	s := p.settings("")
 	for i := range s.Issuers {
@@ -61,7 +62,7 @@ func (c Certificate) identity() identity.Certificate {
 	}
 }
 
-// secret reads the secret from where it is.
+// secret reads the secret from its file or variable.
 func (q *Introspection) secret() (string, error) {
 	secret := os.Getenv(q.SecretEnv)
 	if q.SecretFile != "" {
@@ -77,7 +78,7 @@ func (q *Introspection) secret() (string, error) {
 	return secret, nil
 }
 
-// Scopes are all that bring roles, or that clients are asked to begin with.
+// Scopes are the scopes that bring roles, and those that clients are told to begin with.
 func (p *Policy) Scopes() []string {
 	s := p.settings("")
 	return s.Scopes()

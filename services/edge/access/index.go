@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// index finds the patterns that fit a target without looking at all of them: only
-// at those whose literal beginning is one of the name.
+// index finds the patterns that fit a target without trying all of them: it tries only
+// those whose literal beginning is a beginning of the name.
 type index [kinds]chain
 
 // chain is the patterns of one kind, sorted by their literal beginnings.
 type chain []link
 
-// link is the patterns of one literal beginning. up is the place of the longest
-// other one that it begins with; -1 for none.
+// link is the patterns with one literal beginning. up is the index of the longest other
+// literal that this one begins with; -1 without one.
 type link struct {
 	literal  string
 	up       int
@@ -52,8 +52,9 @@ func newIndex(patterns []pattern) *index {
 	return x
 }
 
-// before is the place before n of the longest literal that a name begins with; -1
-// for none. What lies between that literal and the name in order begins with it.
+// before is the index, before n, of the longest literal that a name begins with; -1
+// without one. In order, everything between that literal and the name begins with the
+// literal.
 func (c chain) before(n int, name string) int {
 	i := n - 1
 	for i >= 0 && !strings.HasPrefix(name, c[i].literal) {
@@ -62,8 +63,7 @@ func (c chain) before(n int, name string) int {
 	return i
 }
 
-// fitting are the patterns that fit a name, those of the longest literal beginning
-// first.
+// fitting are the patterns that fit a name, the longest literal beginning first.
 func (x *index) fitting(k Kind, name string) iter.Seq[*pattern] {
 	c := x[k]
 	return func(yield func(*pattern) bool) {
@@ -78,7 +78,7 @@ func (x *index) fitting(k Kind, name string) iter.Seq[*pattern] {
 	}
 }
 
-// find returns the first pattern that fits a name; nil for none.
+// find returns the first pattern that fits a name; nil if none does.
 func (x *index) find(k Kind, name string) *pattern {
 	for p := range x.fitting(k, name) {
 		return p
@@ -86,7 +86,7 @@ func (x *index) find(k Kind, name string) *pattern {
 	return nil
 }
 
-// any returns a pattern that fits the target, however it is written; nil for none.
+// any returns a pattern that fits the target in any of its readings; nil if none does.
 func (x *index) any(t *Target) *pattern {
 	p := x.find(t.Kind, t.Name)
 	for i := 0; p == nil && i < len(t.readings); i++ {

@@ -5,10 +5,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
-// Limits are those of a call of a principal: of several roles the widest, and of the
-// patterns that fit a tool the one that says most of its name before its first *. tool
-// is empty for what is no call of a tool. Who may not call a tool uses up nothing of it,
-// and does not learn that it has a limit.
+// Limits are the limits of a principal's call. Of several roles the widest limit counts.
+// If several patterns fit a tool, the one with the longest text before its first *
+// counts. tool is empty for other methods than tool calls. A call that the principal may
+// not make uses up nothing of a tool's limit, and does not reveal that the tool has one.
 func (p *Policy) Limits(who gateway.Principal, tool string) limit.Applied {
 	var buf [8]*role
 	a := limit.Applied{Tenant: p.file.Tenants[who.Tenant].Limits}

@@ -14,17 +14,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// pollTime is how often the file is looked at. A change counts once it was seen
-// twice, so that a file which is still being written is not read in part.
+// pollTime is how often the file is read. A change counts once it was seen twice, so that
+// a file which is still being written is not read in part.
 const pollTime = 400 * time.Millisecond
 
-// Live is the policy of a file, which is read again when it changes. While the file
-// is broken or gone, the last good policy stays. It is a gateway.Access.
+// Live is the policy of a file, which is read again when the file changes. While the file
+// is broken or missing, the last good policy stays in force. It is a gateway.Access.
 type Live struct {
 	path string
 	log  *slog.Logger
 	now  atomic.Pointer[Policy]
-	// broken says since when the file is not what is in force; nil if it is.
+	// broken is the time since which the file differs from the policy in force; nil if it
+	// does not.
 	broken atomic.Pointer[time.Time]
 
 	mu      sync.Mutex
@@ -36,11 +37,11 @@ type Live struct {
 	logged logged
 	stop   chan struct{}
 	done   sync.WaitGroup
-	// text is what was read last, seen what was seen last.
+	// text is the last text that was read as a policy, seen the last text of the file.
 	text, seen []byte
 }
 
-// Open reads a policy file, which has to be right, and watches it until Close.
+// Open reads a policy file, which has to be valid, and watches it until Close.
 func Open(path string, log *slog.Logger) (*Live, error) {
 	p, text, err := read(path)
 	if err != nil {
@@ -70,9 +71,9 @@ func read(path string) (*Policy, []byte, error) {
 	return p, text, nil
 }
 
-// Read reads a policy file as it is.
+// Read reads the text of a policy file.
 func Read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for a pipe that nobody writes to
 	if err != nil {
 		return nil, err
 	}
@@ -83,15 +84,15 @@ func Read(path string) ([]byte, error) {
 	case !about.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file: it cannot be read again when it changes", path)
 	}
-	// What is longer is refused by Parse.
+	// Parse refuses a longer file.
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }
 
 // Now is the policy in force.
 func (l *Live) Now() *Policy { return l.now.Load() }
 
-// OnChange has f called when another policy has come into force, until stop is
-// called. f does not block.
+// OnChange makes f run when another policy has come into force, until stop is called. f
+// must not block.
 func (l *Live) OnChange(f func()) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,15 +104,16 @@ func (l *Live) OnChange(f func()) (stop func()) {
 	}
 }
 
-// Prepare has f called with a policy before it comes into force; with an error it
-// does not, as if its file were broken. f is asked again until there is none.
+// Prepare makes f run with each policy before it comes into force. If f returns an error,
+// the policy does not come into force, as if its file were broken, and f is tried again
+// until it succeeds.
 func (l *Live) Prepare(f func(next *Policy) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prepare = f
 }
 
-// ready has what depends on a policy be made ready for it.
+// ready prepares everything that depends on a policy.
 func (l *Live) ready(p *Policy) error {
 	l.mu.Lock()
 	f := l.prepare
@@ -122,7 +124,8 @@ func (l *Live) ready(p *Policy) error {
 	return f(p)
 }
 
-// ChallengeBy has who is refused for want of a scope told how to get it.
+// ChallengeBy sets the function whose challenge tells a caller without a required scope
+// how to get it.
 func (l *Live) ChallengeBy(f func(scopes ...string) gateway.Challenge) { l.challenge.Store(&f) }
 
 // Close ends the watch.
@@ -131,7 +134,8 @@ func (l *Live) Close() {
 	l.done.Wait()
 }
 
-// Broken says since when the file is not what is in force; zero if it is.
+// Broken is the time since which the file differs from the policy in force; zero if it
+// does not.
 func (l *Live) Broken() time.Time {
 	if t := l.broken.Load(); t != nil {
 		return *t
@@ -152,7 +156,7 @@ func (l *Live) watch() {
 	}
 }
 
-// look reads the file. What cannot be read is a change too.
+// look reads the file. A file that cannot be read counts as a change too.
 func (l *Live) look() {
 	text, err := Read(l.path)
 	if err != nil {
@@ -170,7 +174,7 @@ func (l *Live) look() {
 	}
 	if err == nil {
 		if err = l.ready(p); err != nil {
-			l.text = nil // to be tried again: what it lacks may not be in the file
+			l.text = nil // try again: the cause may lie outside the file
 			if !l.Broken().IsZero() {
 				return
 			}
@@ -195,7 +199,7 @@ func (l *Live) look() {
 	}
 }
 
-// logged keeps what clients can cause from filling the log: one line a second.
+// logged limits the log lines that clients can cause to one a second.
 type logged struct{ last atomic.Int64 }
 
 func (l *logged) now() bool {

@@ -8,14 +8,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// readers are tools by which who may call them reads or changes what rules on other
-// kinds are about.
+// readers are tools whose callers can read or change things that rules on other kinds
+// protect.
 var readers = map[Kind][]string{
 	Resources: {"read_resource", "search_resources", "list_resources", "update_resource", "delete_resource"},
 	Prompts:   {"get_prompt", "list_prompts", "update_prompt", "delete_prompt"},
 }
 
-// readers looks for roles whose rules on resources or prompts are passed by a tool.
+// readers looks for roles with a tool that gets round their rules on resources or
+// prompts.
 func (c *checker) readers() {
 	for _, name := range slices.Sorted(maps.Keys(c.p.file.Roles)) {
 		r, roles := c.p.file.Roles[name], []*role{c.p.roles[name]}
@@ -36,8 +37,9 @@ func (c *checker) readers() {
 	}
 }
 
-// approvers looks for tenants where nobody can agree to somebody's calls, and for who
-// reads a trail that is no tenant's. Who has a role by credentials alone is not known.
+// approvers looks for tenants in which nobody can approve some principal's calls, and for
+// readers of a trail that belongs to no tenant. It does not know principals that have a
+// role by their credentials alone.
 func (c *checker) approvers() {
 	f, by := &c.p.file, map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(f.Principals)) {
@@ -59,7 +61,7 @@ func (c *checker) approvers() {
 	}
 }
 
-// calls reports whether somebody may call a tool at all.
+// calls reports whether a principal may call any tool.
 func (c *checker) calls(who gateway.Principal) bool {
 	return slices.ContainsFunc(c.p.rolesOf(&who, nil), func(r *role) bool { return !r.allow.empty(Tools) })
 }

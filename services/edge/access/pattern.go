@@ -11,8 +11,8 @@ import (
 // Kind is what a target is.
 type Kind uint8
 
-// Kinds of targets. Templates, completions and skills are of the resource or prompt
-// that they are about, tasks of their tool.
+// Kinds of targets. Templates, completions and skills count as the resource or prompt
+// that they are about, tasks as their tool.
 const (
 	Tools Kind = iota
 	Resources
@@ -35,10 +35,10 @@ func parseKind(s string) (Kind, bool) {
 	return 0, false
 }
 
-// Target is what somebody wants to use.
+// Target is the thing that a caller wants to use.
 type Target struct {
 	Kind Kind
-	// Name of a tool or prompt, URI of a resource.
+	// Name is the name of a tool or prompt, or the URI of a resource.
 	Name string
 	// readings are the other forms in which a service may understand the URI.
 	readings []string
@@ -53,7 +53,7 @@ func NewTarget(kind Kind, name string) Target {
 	return t
 }
 
-// ParseTarget reads a target as patterns write it: tools/echo.
+// ParseTarget reads a target in the notation of patterns, such as tools/echo.
 func ParseTarget(s string) (Target, error) {
 	kind, name, _ := strings.Cut(s, "/")
 	k, ok := parseKind(kind)
@@ -65,18 +65,18 @@ func ParseTarget(s string) (Target, error) {
 
 func (t Target) String() string { return t.Kind.String() + "/" + t.Name }
 
-// createMessage is the one name of the kind sampling.
+// createMessage is the only name of the kind sampling.
 const createMessage = "createMessage"
 
-// pattern is what a rule is about.
+// pattern is the pattern of a rule.
 type pattern struct {
-	// text is the whole of it, name what follows the kind.
+	// text is the whole pattern, name the part after the kind.
 	text, name string
-	// all: every kind.
+	// all is set if the pattern fits every kind.
 	all  bool
 	kind Kind
-	// literal is the text before the first *, or all of it where exact is set; rest
-	// is what follows each *.
+	// literal is the text before the first *, or the whole name if exact is set. rest are
+	// the texts after each *.
 	literal string
 	exact   bool
 	rest    []string
@@ -100,7 +100,7 @@ func parsePattern(s string) (pattern, error) {
 	return pattern{text: s, name: name, kind: kind, literal: pieces[0], exact: len(pieces) == 1, rest: pieces[1:]}, nil
 }
 
-// read is the pattern for the readings of URIs; not ok where it is the pattern itself.
+// read is the pattern for the readings of URIs. ok is false if it is the pattern itself.
 func (p pattern) read() (_ pattern, ok bool) {
 	if p.kind != Resources || p.all {
 		return p, false
@@ -113,8 +113,8 @@ func (p pattern) read() (_ pattern, ok bool) {
 	return p, true
 }
 
-// matchesName reports whether the pattern fits a name of its kind, in time linear
-// in the name: * is any text, also none.
+// matchesName reports whether the pattern fits a name of its kind, in time linear in the
+// name. * stands for any text, including none.
 func (p *pattern) matchesName(name string) bool {
 	name, ok := strings.CutPrefix(name, p.literal)
 	if !ok || p.exact {
@@ -131,8 +131,8 @@ func (p *pattern) matchesName(name string) bool {
 	return strings.HasSuffix(name, p.rest[last])
 }
 
-// covers reports whether the pattern fits every name that another one does.
+// covers reports whether the pattern fits every name that another pattern fits.
 func (p *pattern) covers(o *pattern) bool {
-	// A * of the other, as any text, can only be where p has one.
+	// A * of the other pattern stands for any text, so only a * of p can match it.
 	return p.all || !o.all && p.kind == o.kind && p.matchesName(o.name)
 }

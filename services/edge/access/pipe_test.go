@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
-// What is no regular file is refused at once: a pipe that nobody writes to would keep
-// who reads it waiting.
+// A file that is not regular is refused at once: a pipe that nobody writes to would keep
+// its reader waiting.
 func TestPolicyFileIsARegularFile(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")

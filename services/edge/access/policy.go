@@ -14,34 +14,35 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/toolset"
 )
 
-// Policy is a policy file, ready to decide. It never changes.
+// Policy is a policy file, compiled. It never changes.
 type Policy struct {
 	file       File
 	digest     string
 	roles      map[string]*role
 	principals map[key][]*role
 	anonymous  []*role
-	// conditions are those on a pattern, by its text; on finds the patterns.
+	// conditions are the conditions on a pattern, by its text; on finds the patterns.
 	conditions map[string][]*condition
 	on         *index
-	// required is what a person has to agree to, waived what nobody has to, approve what
-	// some role agrees to for others, tools whose calls are limited.
+	// required are the tools whose calls need approval, waived those whose calls need
+	// none, approve those that some role approves for others, and tools those with
+	// limits.
 	required, waived, approve, tools *index
-	// services are the rights of services, offers what they may offer, by which
-	// services have a pattern of that.
+	// services are the rights of services. offers are the patterns of offers, each with
+	// the services that have it.
 	services map[string]*service
 	offers   *index
 	by       map[string][]string
-	// toolsets are those of the file, by name.
+	// toolsets are the toolsets of the file, by name.
 	toolsets map[string]*toolset.Set
-	// lines say where what is in the file.
+	// lines are the lines of the file's members.
 	lines yamljson.Lines
 }
 
 // key names a principal of the file.
 type key struct{ tenant, name string }
 
-// role is one of the file, ready to decide.
+// role is a role of the file, compiled.
 type role struct {
 	name                         string
 	allow, deny, approve, waived *index
@@ -52,12 +53,12 @@ type role struct {
 // Digest stands for the text of the file, hexadecimal.
 func (p *Policy) Digest() string { return p.digest }
 
-// File is what the policy was made of. Don't change it.
+// File is the file that the policy was made of. Do not change it.
 func (p *Policy) File() *File { return &p.file }
 
-// rolesOf appends the roles of a principal to some: those of its entry, where tenant
-// and name agree, and those that its credentials bring. Names of roles that the file
-// does not know count for nothing.
+// rolesOf appends the roles of a principal to roles: the roles of its entry, if tenant
+// and name match, and the roles that its credentials bring. Names of unknown roles are
+// ignored.
 func (p *Policy) rolesOf(who *gateway.Principal, roles []*role) []*role {
 	if who.Name == gateway.Anonymous.Name && who.Tenant == gateway.Anonymous.Tenant {
 		return append(roles, p.anonymous...)
@@ -82,11 +83,11 @@ func (p *Policy) Roles(who gateway.Principal) []string {
 	return slices.Compact(names)
 }
 
-// compiler makes a policy of a file, and notes what is wrong with it.
+// compiler makes a policy of a file, and collects the file's errors.
 type compiler struct {
 	file  File
 	lines yamljson.Lines
-	// ended says that the last line of the file has an end.
+	// ended is set if the file ends with a newline.
 	ended    bool
 	problems []Problem
 }
@@ -150,7 +151,7 @@ func (c *compiler) policy(digest string) *Policy {
 	return p
 }
 
-// place is that of a member of the file.
+// place is the place of a member of the file.
 func place(section, name string) jsontext.Pointer {
 	return jsontext.Pointer("").AppendToken(section).AppendToken(name)
 }
@@ -188,7 +189,7 @@ func (c *compiler) patterns(at jsontext.Pointer, texts []string) (all []pattern)
 	return all
 }
 
-// toolPatterns are patterns of tools alone.
+// toolPatterns are patterns of tools only.
 func (c *compiler) toolPatterns(at jsontext.Pointer, texts []string) []pattern {
 	all := c.patterns(at, texts)
 	for _, p := range all {
@@ -199,8 +200,9 @@ func (c *compiler) toolPatterns(at jsontext.Pointer, texts []string) []pattern {
 	return all
 }
 
-// waived are the patterns of tools that need nobody's approval. They come after what
-// needs it, so that of a file which is cut off nothing is waived that its rest forbids.
+// waived are the patterns of tools whose calls need no approval. They stand below
+// require_approval, so that a truncated file never waives an approval that its missing
+// part requires.
 func (c *compiler) waived(at jsontext.Pointer, texts []string) []pattern {
 	if len(texts) > 0 {
 		if required, there := c.lines["/require_approval"]; !there || required > c.lines.Of(at) {
@@ -234,7 +236,7 @@ func (c *compiler) limits(at jsontext.Pointer, l limit.Limits) {
 	}
 }
 
-// rolesNamed are the roles of a list of names.
+// rolesNamed are the roles with the names of a list.
 func (c *compiler) rolesNamed(p *Policy, at jsontext.Pointer, names []string) (all []*role) {
 	for i, name := range names {
 		here := at.AppendToken(strconv.Itoa(i))

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// parse is a policy of a file that is right.
+// parse returns the policy of a valid file.
 func parse(t testing.TB, file string) *access.Policy {
 	t.Helper()
 	p, err := access.Parse([]byte(file))
@@ -34,7 +34,7 @@ func target(t testing.TB, s string) access.Target {
 	return one
 }
 
-// whole is a file with everything that one may hold.
+// whole is a file with every member that a file may have.
 var whole = func() string {
 	text, err := os.ReadFile("testdata/whole.yaml")
 	if err != nil {
@@ -62,14 +62,14 @@ func TestRules(t *testing.T) {
 		{anna, "sampling/createMessage", access.Verdict{}},
 		{bob, "tools/anything", access.Verdict{Allowed: true, Role: "admin", Rule: "*"}},
 		{bob, "sampling/createMessage", access.Verdict{Allowed: true, Role: "admin", Rule: "*"}},
-		// Another's name in another tenant is somebody else.
+		// The same name in another tenant is another principal.
 		{gateway.Principal{Name: "anna", Tenant: "beta"}, "tools/analyzeText", access.Verdict{}},
 		{gateway.Principal{Name: "anna"}, "tools/analyzeText", access.Verdict{}},
-		// Deny wins, whichever role it is of.
+		// Deny wins, whichever role it belongs to.
 		{gateway.Principal{Name: "anna", Tenant: "acme", Roles: []string{"admin"}}, "tools/delete_resource", access.Verdict{Role: "analyst", Rule: "tools/delete_*"}},
 		{gateway.Anonymous, "tools/summarizeText", access.Verdict{Allowed: true, Role: "guest", Rule: "tools/summarize*"}},
 		{gateway.Anonymous, "tools/analyzeText", access.Verdict{}},
-		// What credentials bring to the anonymous name is nothing.
+		// Credentials add nothing to the anonymous principal.
 		{gateway.Principal{Name: "anonymous", Roles: []string{"admin"}}, "tools/analyzeText", access.Verdict{}},
 	} {
 		if got := p.Decide(c.who, target(t, c.target)); got != c.want {
@@ -108,7 +108,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// A URI that is denied stays so however it is written.
+// A denied URI stays denied in every spelling.
 func TestDeniedURIsInDisguise(t *testing.T) {
 	t.Parallel()
 	p := parse(t, `roles: {r: {allow: ["*"], deny: ["resources/file:///etc/*", "resources/note://secret/%C3%A4*"]}}`)
@@ -128,8 +128,8 @@ func TestDeniedURIsInDisguise(t *testing.T) {
 	}
 }
 
-// The permission manager of the example that the project began with: what is
-// denied is denied; without a list of what is allowed everything else is allowed.
+// The permission manager of the example that the project began with: denied calls are
+// denied; without a list of allowed ones, all others are allowed.
 func TestPermissionManager(t *testing.T) {
 	t.Parallel()
 	check := func(p *access.Policy, user, tool string) bool {
@@ -208,7 +208,7 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%.80s\n\tis %v\n\twant %s", file, err, want)
 		}
 	}
-	// All of them at once.
+	// All errors at once.
 	_, err := access.Parse([]byte("roles:\n  a: {allow: [x]}\n  b: {deny: [y]}\nanonymous: [c]"))
 	if wrong := (*access.ParseError)(nil); !errors.As(err, &wrong) || len(wrong.Problems) != 3 || wrong.Problems[2].Line != 4 {
 		t.Errorf("%v", err)
@@ -232,7 +232,7 @@ func TestApprovers(t *testing.T) {
 	}{
 		{admin("root", "acme"), anna, true},
 		{admin("root", "beta"), anna, false},                  // another tenant
-		{anna, anna, false},                                   // the requester
+		{anna, anna, false},                                   // the requester itself
 		{admin("root", "acme"), admin("root", "acme"), false}, // even an admin
 		{admin("root", "acme"), admin("ruth", "acme"), true},
 		{gateway.Principal{Name: "carl", Tenant: "acme"}, anna, false},
@@ -244,7 +244,7 @@ func TestApprovers(t *testing.T) {
 	if !p.Approval(anna, "delete_resource", false).Needed || p.Approval(anna, "analyzeText", false).Needed {
 		t.Error("require_approval is not what it says")
 	}
-	// Without a rule about approvals the caller's own person agrees.
+	// Without a rule about approvals, the caller approves its own calls.
 	open := parse(t, "roles: {a: {allow: ['*']}}")
 	if !open.MayApprove(anna, anna.ID(), "x") || open.MayApprove(admin("root", "acme"), anna.ID(), "x") {
 		t.Error("without a rule, others than the caller agree")
@@ -260,7 +260,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{gateway.Principal{Name: "anna", Tenant: "acme"}, "x", `{"Principal":{"rate":"10/s"},"Tenant":{"rate":"200/s","concurrent":15},"Tool":{},"Rule":""}`},
 		{gateway.Principal{Name: "anna", Tenant: "acme", Roles: []string{"admin"}}, "search", `{"Principal":{"rate":"10/s"},"Tenant":{"rate":"200/s","concurrent":15},"Tool":{"rate":"5/s","concurrent":2},"Rule":"search"}`},
-		// Who may not call it uses up nothing of it.
+		// A principal that may not call a tool uses up nothing of its limit.
 		{gateway.Principal{Name: "anna", Tenant: "acme", Roles: []string{"busy"}}, "search_code", `{"Principal":{"rate":"1000/min","concurrent":9},"Tenant":{"rate":"200/s","concurrent":15},"Tool":{},"Rule":""}`},
 		{gateway.Principal{Name: "x", Tenant: "beta", Roles: []string{"busy", "admin"}}, "search_code", `{"Principal":{"rate":"1000/min","concurrent":9},"Tenant":{},"Tool":{"rate":"1/s"},"Rule":"search_*"}`},
 		{gateway.Principal{Name: "x", Tenant: "beta", Roles: []string{"admin"}}, "", `{"Principal":{},"Tenant":{},"Tool":{},"Rule":""}`},

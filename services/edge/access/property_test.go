@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// some makes texts that are often beginnings of each other.
+// some makes texts that often begin with each other.
 func some(r *rand.Rand, letters string, most int) string {
 	b := make([]byte, 1+r.IntN(most))
 	for i := range b {
@@ -37,7 +37,7 @@ func somePatterns(r *rand.Rand, most int) (all []string) {
 	return all
 }
 
-// fits is the meaning of a pattern, without any cleverness.
+// fits is the meaning of a pattern, in the simplest code.
 func fits(pattern, target string) bool {
 	if pattern == "*" {
 		return true
@@ -75,7 +75,7 @@ func TestDecidesLikeANaiveEvaluator(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
-	for range 100 { // others with each run
+	for range 100 { // different ones in each run
 		roles, more := map[string]access.Role{}, map[string]access.Role{}
 		for i := range 1 + r.IntN(4) {
 			name := fmt.Sprint("r", i)
@@ -115,8 +115,7 @@ func TestDecidesLikeANaiveEvaluator(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a file holds, it is read or refused, and what it makes
-// decides.
+// FuzzParse: any file is read or refused, and the resulting policy decides.
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Add("roles: {a: {allow: ['*']}}")
@@ -160,7 +159,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// BenchmarkDecide is a decision among a thousand rules.
+// BenchmarkDecide is a decision with a thousand rules.
 func BenchmarkDecide(b *testing.B) {
 	var allow, deny []string
 	for i := range 500 {

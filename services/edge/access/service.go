@@ -14,26 +14,27 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// Service is what a service may do besides answering calls of what it offers,
-// whatever it says of itself.
+// Service is what a service may do besides answering calls of its own offers, whatever it
+// says of itself.
 type Service struct {
-	// Offers are patterns of what it may offer.
+	// Offers are patterns of the names that it may offer.
 	Offers []string `json:"offers,omitzero"`
 	// Calls are patterns of the tools that its own tools may call.
 	Calls []string `json:"calls,omitzero"`
-	// CacheForAll has its results kept for all callers where it says that they are alike.
+	// CacheForAll allows the edge to share cached results among all callers, if the
+	// service says that they are the same for all.
 	CacheForAll bool `json:"cache_for_all,omitzero"`
-	// ReadOnly are patterns of its tools whose word counts that they change nothing; nil
-	// for all.
+	// ReadOnly are patterns of its tools that are believed when they say that they change
+	// nothing; nil for all.
 	ReadOnly []string `json:"read_only,omitzero"`
-	// Timeout is how long its calls may take, where it says so.
+	// Timeout is how long its calls may take, if the service asks for that.
 	Timeout Duration `json:"timeout,omitzero"`
 }
 
-// Duration is a time as people write it: 90s, 5m.
+// Duration is a time in the notation of people, such as 90s or 5m.
 type Duration time.Duration
 
-// maxTimeout bounds what a service is granted.
+// maxTimeout bounds the timeout that a service can be granted.
 const maxTimeout = 24 * time.Hour
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -52,17 +53,17 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d)
 // others stand for every service without an entry of its own.
 const others = "*"
 
-// unsaid is what services may do where the file does not say.
+// unsaid is what services may do if the file has no section services.
 var unsaid = map[string]Service{others: {Offers: []string{"*"}}}
 
-// service is one of the file, ready to decide.
+// service is a service of the file, compiled.
 type service struct {
 	Service
-	// readOnly is nil where its word counts for all tools.
+	// readOnly is nil if all its tools are believed.
 	calls, readOnly *index
 }
 
-// services makes what the file says of services.
+// services compiles the section services.
 func (c *compiler) services(p *Policy) {
 	all := p.file.Services
 	if all == nil {
@@ -100,14 +101,15 @@ func (c *compiler) services(p *Policy) {
 	}
 }
 
-// given is a key without a value, where that would open what the key is there to close.
+// given refuses a key without a value if the empty value would open what the key is there
+// to close.
 func (c *compiler) given(at jsontext.Pointer, problem string) {
 	if _, there := c.lines[at]; there {
 		c.at(at, "%s", problem)
 	}
 }
 
-// service is what the file says of one; nil for nothing.
+// service is the entry of a service; nil without one.
 func (p *Policy) service(name string) *service {
 	if s := p.services[name]; s != nil {
 		return s
@@ -115,8 +117,8 @@ func (p *Policy) service(name string) *service {
 	return p.services[others]
 }
 
-// Calls reports whether the tools of a service may call a tool, on behalf of whoever
-// may call that.
+// Calls reports whether the tools of a service may call a tool, on behalf of a caller
+// that may call it.
 func (p *Policy) Calls(of, tool string) bool {
 	s := p.service(of)
 	return s != nil && s.calls.find(Tools, tool) != nil
@@ -137,9 +139,9 @@ func (p *Policy) ReadOnly(of, tool string) bool {
 	return s == nil || s.readOnly == nil || s.readOnly.find(Tools, tool) != nil
 }
 
-// Offers implements catalogue.Grants. Of several patterns that fit a name the one with
-// the longest text before its first * counts, and one without a * before one with: the
-// services that have it may offer the name, and no others.
+// Offers implements catalogue.Grants. If several patterns fit a name, one without a *
+// counts before one with, and then the one with the longest text before its first *. The
+// services that have this pattern may offer the name, and no others.
 func (p *Policy) Offers(of string, n catalogue.Name) (ok bool, whose string) {
 	kind, name := offer(of, n)
 	var best *pattern
@@ -166,8 +168,8 @@ func (p *Policy) Offers(of string, n catalogue.Name) (ok bool, whose string) {
 // Pinned implements catalogue.Grants.
 func (p *Policy) Pinned() bool { return p.file.Pin == "strict" }
 
-// offer is what a pattern has to fit for a service to have a name: what stands for
-// many names ends with a *, which only a * of the pattern fits.
+// offer is the target that a pattern has to fit for a service to have a name. An offer
+// that stands for many names ends with a *, which only a * of the pattern fits.
 func offer(service string, n catalogue.Name) (Kind, string) {
 	switch n.Kind {
 	case catalogue.ToolName:
@@ -189,7 +191,7 @@ func offer(service string, n catalogue.Name) (Kind, string) {
 	return Resources, n.Name
 }
 
-// Grants are what services may do now; for catalogue.Config.
+// Grants are the rights of services now; for catalogue.Config.
 func (l *Live) Grants() catalogue.Grants { return l.Now() }
 
 // Calls implements gateway.Access.

@@ -27,16 +27,17 @@ func TestH8Offers(t *testing.T) {
 	for _, c := range []struct{ service, name, whose string }{
 		{"text", "tools/analyzeText", ""}, {"text", "tools/myText", ""}, {"text", "skills/summing", ""},
 		{"github", "tools/github_stars", ""}, {"github", "tools/search_repos", ""},
-		// What says more of a name has it, and alone, whether it is there or not.
+		// The longest pattern has the name, and has it alone, whether its service is
+		// there or not.
 		{"forks", "tools/github_fork_all", ""}, {"github", "tools/github_fork_all", "forks"},
 		{"team", "tools/analyzeText", "text"}, {"team", "tools/analyzeTexts", ""}, {"text", "tools/analyzeTextOfText", "team"},
 		{"notes", "resources/note://a", ""}, {"notes", "resources/note://team/a", "team"}, {"team", "resources/note://team/a", ""},
 		{"team", "resources/note://a", "notes"}, {"team", "prompts/greet", ""}, {"notes", "prompts/greet", "team"}, {"notes", "prompts/else", ""},
-		// What stands for many names takes a pattern that fits all of them.
+		// An offer that stands for many names needs a pattern that fits all of them.
 		{"notes", "templates/note://{id}", ""}, {"notes", "prefixes/note://", ""}, {"team", "templates/note://{id}", "notes"},
 		{"team", "prefixes/note://team/", ""}, {"notes", "prefixes/note:/", "nobody"}, {"notes", "templates/{+uri}", "nobody"},
 		{"notes", "tenant-prompts", ""}, {"team", "tenant-prompts", "notes"}, {"notes", "model", ""}, {"text", "model", "notes"},
-		// Who has no entry has that of all others, and who has one does not.
+		// A service without an entry has the rights of *, and one with an entry does not.
 		{"new", "tools/x_1", ""}, {"text", "tools/x_1", "*"}, {"new", "tools/analyzeText", "text"}, {"new", "tools/else", "nobody"},
 		{"new", "skills/evil", "nobody"}, {"new", "resources/skill://text/summing/SKILL.md", "text"},
 	} {
@@ -54,7 +55,7 @@ func TestH8Offers(t *testing.T) {
 	}
 }
 
-// A key without a value, as a file has it that is half written, closes nothing in silence.
+// A key without a value, as in a half-written file, does not silently close nothing.
 func TestH8GivenWithoutValue(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -91,8 +92,8 @@ func TestH8Powers(t *testing.T) {
 			t.Errorf("%s calls %s: %t", c.service, c.tool, !c.may)
 		}
 	}
-	// A file that says nothing of services leaves names to who comes first, and gives
-	// no power.
+	// A file without services lets the first service that comes have a name, and gives no
+	// power.
 	p = parse(t, "roles: {}")
 	if ok, _ := p.Offers("any", catalogue.Name{Kind: catalogue.ToolName, Name: "x"}); !ok || p.Powers("any") != (catalogue.Powers{}) || p.Calls("any", "x") {
 		t.Error("a file without services")

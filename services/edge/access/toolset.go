@@ -16,9 +16,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/toolset"
 )
 
-// Toolset is a choice of what services offer. It gives no right to any of it.
+// Toolset is a choice of what services offer. It does not give a right to any of it.
 type Toolset struct {
-	// Offers are patterns of what is in the set as it is, Hide of what is not.
+	// Offers are patterns of the members that are in the set unchanged, Hide of those
+	// that are not in it.
 	Offers []string `json:"offers,omitzero"`
 	Hide   []string `json:"hide,omitzero"`
 	// Tools and Prompts are members in another form, by the names that clients see.
@@ -26,7 +27,7 @@ type Toolset struct {
 	Prompts map[string]PromptMember `json:"prompts,omitzero"`
 }
 
-// ToolMember is a tool of a set. Without a name of its own the tool has the same.
+// ToolMember is a tool of a set. Without a name of its own, the tool keeps its name.
 type ToolMember struct {
 	Tool string `json:"tool,omitzero"`
 	Form
@@ -38,7 +39,7 @@ type PromptMember struct {
 	Form
 }
 
-// Form is what differs from what the service says.
+// Form is how a member differs from what its service says.
 type Form struct {
 	Title       *string                   `json:"title,omitzero"`
 	Description *string                   `json:"description,omitzero"`
@@ -47,11 +48,11 @@ type Form struct {
 
 var (
 	setName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	// toolName is that of a tool (2026-07-28, server/tools, Tool Names).
+	// toolName is the form of a tool's name (2026-07-28, server/tools, Tool Names).
 	toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
 )
 
-// toolsets makes the sets of the file.
+// toolsets compiles the sets of the file.
 func (c *compiler) toolsets(p *Policy) {
 	p.toolsets = map[string]*toolset.Set{}
 	if n := len(c.file.Toolsets); n > toolset.MaxSets {
@@ -70,7 +71,7 @@ func (c *compiler) toolsets(p *Policy) {
 			tools[shown] = c.member(at.AppendToken("tools").AppendToken(shown), shown, m.Tool, m.Form, toolName.MatchString)
 		}
 		for shown, m := range s.Prompts {
-			// The names of prompts are free.
+			// Names of prompts are not restricted.
 			prompts[shown] = c.member(at.AppendToken("prompts").AppendToken(shown), shown, m.Prompt, m.Form, func(name string) bool { return name != "" && len(name) <= toolset.MaxName })
 			for argument, value := range m.Fixed {
 				if value.Kind() != '"' {
@@ -93,14 +94,14 @@ func (c *compiler) toolsets(p *Policy) {
 	}
 }
 
-// setKey stands for all that a set says.
+// setKey stands for everything that a set says.
 func setKey(name string, s Toolset) string {
 	said, _ := json.Marshal(s, json.Deterministic(true)) // it was read from JSON
 	sum := sha256.Sum256(said)
 	return name + " " + hex.EncodeToString(sum[:16])
 }
 
-// setPatterns are patterns of what a set can have.
+// setPatterns are patterns of the kinds that a set can have.
 func (c *compiler) setPatterns(at jsontext.Pointer, texts []string) []pattern {
 	all := c.patterns(at, texts)
 	for _, one := range all {
@@ -128,7 +129,7 @@ func (c *compiler) member(at jsontext.Pointer, shown, of string, f Form, valid f
 	return &toolset.Member{Tool: cmp.Or(of, shown), Title: f.Title, Description: f.Description, Fixed: f.Fixed}
 }
 
-// Toolset is the set of a name, for who may use it; nil for anybody else.
+// Toolset is the set with a name, if the principal may use it, and otherwise nil.
 func (p *Policy) Toolset(who gateway.Principal, name string) *toolset.Set {
 	set := p.toolsets[name]
 	if set == nil {
@@ -140,7 +141,7 @@ func (p *Policy) Toolset(who gateway.Principal, name string) *toolset.Set {
 	return set
 }
 
-// Toolsets are the names of the sets that somebody may use, sorted.
+// Toolsets are the names of the sets that a principal may use, sorted.
 func (p *Policy) Toolsets(who gateway.Principal) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.toolsets)), func(name string) bool { return p.Toolset(who, name) == nil })
 }
@@ -153,7 +154,7 @@ func (l *Live) Toolset(who gateway.Principal, name string) *toolset.Set {
 // Toolsets implements gateway.Access.
 func (l *Live) Toolsets(who gateway.Principal) []string { return l.Now().Toolsets(who) }
 
-// toolsets looks at sets that nobody may use, and at members of what is not there.
+// toolsets looks for sets that nobody may use, and for members that do not exist.
 func (c *checker) toolsets() {
 	for _, name := range slices.Sorted(maps.Keys(c.p.file.Toolsets)) {
 		s, at := c.p.file.Toolsets[name], place("toolsets", name)

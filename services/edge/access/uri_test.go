@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// However a URI is written that a service may read as another one, a rule or a condition
-// that is against the other one is against it.
+// If a service may read a URI as another one, a rule or condition against the other one
+// applies to it too, in every spelling.
 func TestH8URIsAreReadAsServicesMay(t *testing.T) {
 	t.Parallel()
 	ada := gateway.Principal{Name: "ada"}
@@ -48,7 +48,7 @@ conditions: [{on: "resources/*", when: '!name.startsWith("file:///etc/") && !nam
 	}
 }
 
-// A misspelt variable is answered with those that there are.
+// A misspelt variable is answered with the variables that exist.
 func TestConditionsSayWhichVariablesThereAre(t *testing.T) {
 	t.Parallel()
 	_, err := access.Parse([]byte(`conditions: [{on: tools/a, when: 'principle.name == "x"'}]`))
@@ -73,7 +73,7 @@ func TestPagesHaveOneName(t *testing.T) {
 				t.Errorf("%s does not deny %q", rule, uri)
 			}
 		}
-		// A rule that allows has to fit the URI as it is written too.
+		// A rule that allows has to fit the URI as it is written, too.
 		written := strings.Replace(rule, "*", "x", 1)
 		if strings.HasPrefix(rule, "https://*") {
 			written = "https://localhost/secret/x"

@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// View is what lists show to a principal: what its roles allow, whatever conditions
-// say of single calls. Nil shows everything.
+// View is what lists show to a principal: everything that its roles allow, regardless of
+// conditions, which depend on single calls. Nil shows everything.
 func (p *Policy) View(who gateway.Principal) catalogue.View {
 	roles := p.rolesOf(&who, nil)
 	if unbounded(roles) {
@@ -43,8 +43,8 @@ type view struct {
 // Key implements catalogue.View: the policy and the roles.
 func (s *view) Key() string { return s.key }
 
-// kindOf are the kinds of targets that lists show. A skill is the resource that it
-// begins with, a template goes by its own text.
+// kindOf are the kinds of targets that lists show. A skill counts as the resource that it
+// begins with, a template as its own text.
 var kindOf = map[catalogue.Kind]Kind{
 	catalogue.Tools: Tools, catalogue.LegacyTools: Tools, catalogue.Prompts: Prompts,
 	catalogue.Resources: Resources, catalogue.Templates: Resources, catalogue.Skills: Resources,

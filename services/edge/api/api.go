@@ -1,6 +1,6 @@
-// Package api is what the doors besides MCP have in common: the same tools,
-// resources and prompts through the same gateway, under the names that the API
-// of version 1.0.0 gives their fields (ADR 0006).
+// Package api is what the doors besides MCP have in common. They reach the same tools,
+// resources and prompts through the same gateway, and use the field names of the API of
+// version 1.0.0 (ADR 0006). Start with Server and Caller in api.go.
 package api
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Caller is who calls, and through which door.
+// Caller is the caller of a request, and the door that it came through.
 type Caller struct {
 	Door           string
 	Credentials    gateway.Credentials
 	IdempotencyKey string
 	Traceparent    string
 	Tracestate     string
-	// Replayed, unless nil, is called when a write to a resource is answered with
-	// what an earlier one with the same key came to.
+	// Replayed, unless nil, is called when the answer to a write of a resource is the
+	// result of an earlier write with the same key.
 	Replayed func()
 }
 
@@ -37,7 +37,7 @@ type Server struct {
 // New makes a server. closing is closed when the edge stops.
 func New(g *gateway.Gateway, closing <-chan struct{}) *Server { return &Server{g, closing} }
 
-// Admit finds out who shows credentials; see gateway.Admit.
+// Admit authenticates the holder of credentials; see gateway.Admit.
 func (s *Server) Admit(ctx context.Context, door string, c gateway.Credentials) (gateway.Credentials, error) {
 	return s.gateway.Admit(ctx, door, c)
 }
@@ -47,8 +47,7 @@ func (s *Server) Lease(ctx context.Context, c Caller) (*gateway.Lease, error) {
 	return s.gateway.Lease(ctx, c.Door, c.Credentials)
 }
 
-// enter admits a request that no service answers, and returns what its caller may
-// see.
+// enter admits a request that no service answers, and returns what its caller may see.
 func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*catalogue.Snapshot, error) {
 	if err := s.gateway.Enter(ctx, c.Call(method, name, nil, nil)); err != nil {
 		return nil, err
@@ -56,15 +55,15 @@ func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*cat
 	return s.gateway.See(ctx, c.Credentials)
 }
 
-// What services learn of the clients of these doors: callers of tools can be asked to
-// fill in forms, later (AskLater of a call), and nobody for anything else.
+// The abilities of these doors' clients, as services learn them: a tool's caller can be
+// asked later to fill in a form (AskLater of a call), and cannot be asked anything else.
 var (
 	client  = &busv1.Client{Capabilities: []byte("{}")}
 	answers = &busv1.Client{Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
 )
 
-// Call is a call of a method of MCP for a caller. arguments is a JSON object,
-// or empty; onFrame, if not nil, has progress and logs sent.
+// Call makes a call of an MCP method for a caller. arguments is a JSON object, or empty.
+// onFrame, if not nil, receives progress and logs.
 func (c Caller) Call(method, name string, arguments []byte, onFrame gateway.OnFrame) *gateway.Call {
 	call := &gateway.Call{
 		Door: c.Door, Method: method, Name: name, Arguments: arguments, Credentials: c.Credentials, Client: client,
@@ -79,13 +78,13 @@ func (c Caller) Call(method, name string, arguments []byte, onFrame gateway.OnFr
 	return call
 }
 
-// Do carries out a call and returns its result as MCP has it, a JSON object.
+// Do carries out a call and returns its MCP result, a JSON object.
 func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (jsontext.Value, error) {
 	result, _, err := s.DoOnce(ctx, c, onFrame)
 	return result, err
 }
 
-// DoOnce is Do, and says whether the result is the one to an earlier call with the
+// DoOnce is Do, and also says whether the result is the one to an earlier call with the
 // same idempotency key.
 func (s *Server) DoOnce(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (_ jsontext.Value, replayed bool, _ error) {
 	answer, err := s.gateway.Do(ctx, c, onFrame)
@@ -111,14 +110,14 @@ func outcomes(done func(i int, result jsontext.Value, err error)) func(int, *gat
 	}
 }
 
-// Hold and HoldAny open an account for the results of a request; see
-// gateway.Hold. Requests over HTTP have one, which holds as Hold does.
+// Track and TrackAny open an account for the results of a request; see gateway.Track.
+// Requests over HTTP have an account already, opened as Track does.
 func (s *Server) Track(ctx context.Context) (context.Context, func()) { return s.gateway.Track(ctx) }
 func (s *Server) TrackAny(ctx context.Context) (context.Context, func()) {
 	return s.gateway.TrackAny(ctx)
 }
 
-// Outcome is the result of an answer, or why there is none.
+// Outcome is the result of an answer, or the error in its place.
 func Outcome(a *gateway.Answer, err error) (jsontext.Value, error) {
 	switch {
 	case err != nil:
@@ -140,13 +139,13 @@ type Tool struct {
 	OutputSchema         jsontext.Value `json:"output_schema,omitzero"`
 	Annotations          jsontext.Value `json:"annotations,omitzero"`
 	RequiresUserApproval bool           `json:"requires_user_approval"`
-	// Service is whose tool it is, Version that of the service's code.
+	// Service is the tool's service, Version the version of the service's code.
 	Service string `json:"service,omitzero"`
 	Version string `json:"version,omitzero"`
 }
 
-// FindTool returns the tool of a name, or a *fault.Error with reason UnknownTool, or
-// Unavailable while the bus does not answer.
+// FindTool returns the tool with a name. The error is a *fault.Error with reason
+// UnknownTool, or Unavailable while the bus does not answer.
 func (s *Server) FindTool(ctx context.Context, c Caller, name string) (*Tool, error) {
 	now, err := s.enter(ctx, c, mcp.MethodToolsList, name)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *Server) FindTool(ctx context.Context, c Caller, name string) (*Tool, er
 	return tool(now, entry, needs)
 }
 
-// tool is an entry of a list; needs reports whether somebody has to agree to its calls.
+// tool reads an entry of a list. needs reports whether calls of a tool need approval.
 func tool(now *catalogue.Snapshot, entry []byte, needs func(tool string, says bool) bool) (*Tool, error) {
 	var in mcp.Tool
 	if err := json.Unmarshal(entry, &in, json.RejectUnknownMembers(false)); err != nil {
@@ -209,7 +208,8 @@ func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) 
 	return tools, next, nil
 }
 
-// Revision is the same, and comparable, for as long as a caller sees the same tools.
+// Revision is a comparable value that stays the same for as long as a caller sees the
+// same tools.
 func (s *Server) Revision(ctx context.Context, c Caller) (any, error) {
 	return s.enter(ctx, c, mcp.MethodToolsList, "")
 }
@@ -219,8 +219,7 @@ func (s *Server) Prompts(ctx context.Context, c Caller, cursor string, limit int
 	return s.list(ctx, catalogue.Prompts, c.Call(mcp.MethodPromptsList, "", nil, nil), cursor, limit)
 }
 
-// FindPrompt returns the prompt of a name, or a *fault.Error with reason
-// UnknownPrompt.
+// FindPrompt returns the prompt with a name, or a *fault.Error with reason UnknownPrompt.
 func (s *Server) FindPrompt(ctx context.Context, c Caller, name string) (jsontext.Value, error) {
 	call := c.Call(mcp.MethodPromptsList, name, nil, nil)
 	if err := s.gateway.Enter(ctx, call); err != nil {
@@ -233,8 +232,7 @@ func (s *Server) FindPrompt(ctx context.Context, c Caller, name string) (jsontex
 	return all.Prompt(ctx, name)
 }
 
-// list returns entries after a cursor, for which services are asked that list some
-// themselves.
+// list returns the entries after a cursor. It asks services that list some of their own.
 func (s *Server) list(ctx context.Context, kind catalogue.Kind, call *gateway.Call, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
 	if err := s.gateway.Enter(ctx, call); err != nil {
 		return nil, "", err
@@ -273,7 +271,7 @@ func values(raw [][]byte) []jsontext.Value {
 	return out
 }
 
-// Result is a tool's result as these doors show it.
+// Result is a tool's result in the form of these doors.
 type Result struct {
 	Content           jsontext.Value `json:"content"`
 	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
@@ -296,7 +294,7 @@ func ReadResult(result jsontext.Value) (*Result, error) {
 	return &Result{in.Content, in.Structured, in.IsError}, nil
 }
 
-// Text is the text of the content, for doors that show no other.
+// Text is the text of the content, for doors that show nothing else.
 func (r *Result) Text() string { return mcp.TextOf(r.Content) }
 
 // Resources returns the resources after a cursor, as MCP has them.
@@ -304,5 +302,5 @@ func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit i
 	return s.list(ctx, catalogue.Resources, c.Call(mcp.MethodResourcesList, "", nil, nil), cursor, limit)
 }
 
-// Closing is closed when the edge stops, and open streams have to end.
+// Closing is closed when the edge stops and open streams have to end.
 func (s *Server) Closing() <-chan struct{} { return s.closing }

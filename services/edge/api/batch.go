@@ -13,8 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// BatchCall is one call of a batch. Its arguments stand under one of three
-// names.
+// BatchCall is one call of a batch. Its arguments stand under one of three names.
 type BatchCall struct {
 	Name           string         `json:"name"`
 	Parameters     jsontext.Value `json:"parameters,omitzero"`
@@ -55,12 +54,12 @@ func readBatchCall(raw jsontext.Value, check func(jsontext.Value) error) (*Batch
 	return ReadBatchCall(raw)
 }
 
-// given are the arguments under each of the names that the call has.
+// given are the arguments under each of the names that the call uses.
 func (c *BatchCall) given() []jsontext.Value {
 	return slices.DeleteFunc([]jsontext.Value{c.Parameters, c.Arguments, c.Args}, func(v jsontext.Value) bool { return v == nil })
 }
 
-// arguments are nil for none.
+// arguments are nil if the call has none.
 func (c *BatchCall) arguments() jsontext.Value {
 	if given := c.given(); len(given) > 0 {
 		return given[0]
@@ -68,8 +67,8 @@ func (c *BatchCall) arguments() jsontext.Value {
 	return nil
 }
 
-// BatchCalls reads the calls of a batch as they are asked for. check is nil where
-// the whole batch was checked.
+// BatchCalls reads the calls of a batch one at a time, when they are wanted. check is nil
+// if the whole batch was checked before.
 func BatchCalls(who Caller, check func(jsontext.Value) error, all iter.Seq[jsontext.Value]) gateway.Calls {
 	return func(yield func(*gateway.Call, error) bool) {
 		for raw := range all {
@@ -87,7 +86,7 @@ func BatchCalls(who Caller, check func(jsontext.Value) error, all iter.Seq[jsont
 	}
 }
 
-// Call is the call as its caller makes it; see Caller.Call for onFrame.
+// Call is the gateway's call for a caller; see Caller.Call for onFrame.
 func (c *BatchCall) Call(who Caller, onFrame gateway.OnFrame) *gateway.Call {
 	call := who.Call(mcp.MethodToolsCall, c.Name, c.arguments(), onFrame)
 	if call.IdempotencyKey = ""; c.IdempotencyKey != nil {
@@ -96,9 +95,10 @@ func (c *BatchCall) Call(who Caller, onFrame gateway.OnFrame) *gateway.Call {
 	return call
 }
 
-// Slot is what became of one call of a batch: its result, or why there is none.
+// Slot is the outcome of one call of a batch: its result, or why it has no result.
 type Slot struct {
-	// Index is the call's place, in streams of slots, which come as they are done.
+	// Index is the call's place in the batch. It is set in streams of slots, which come
+	// in the order in which calls end.
 	Index             *int           `json:"index,omitzero"`
 	Content           jsontext.Value `json:"content,omitzero"`
 	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
@@ -112,7 +112,8 @@ type Slot struct {
 	IsError bool           `json:"is_error"`
 }
 
-// NewSlot makes a slot of a tools/call result of MCP, or of an error in the words of a door.
+// NewSlot makes a slot of an MCP tools/call result, or of an error in the words of a
+// door.
 func NewSlot(result jsontext.Value, err error, door string) Slot {
 	var r *Result
 	if err == nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// OfBody returns an error about the params of a call in the terms of the body that the door took
-// in their place: it names members as the body does, and its way on is about that body. kind is
-// the method of the call, or forms.Resource. Other errors are returned as they are.
+// OfBody translates an error about the params of a call into the terms of the body that
+// the door took instead: it uses the body's member names, and its advice is about that
+// body. kind is the method of the call, or forms.Resource. Other errors are returned
+// unchanged.
 func (c Caller) OfBody(kind string, err error) error {
 	return ofBody(kind, c.Door, c.Credentials.Toolset, err)
 }
@@ -24,7 +25,8 @@ func ofBody(kind, door, set string, err error) error {
 	said := fault.From(err)
 	f := *said
 	f.Message = inBody(kind, door, f.Message)
-	// Calls through a toolset have the usual way on already. A service may know a better one.
+	// Calls through a toolset have the usual advice already. A service may know better
+	// advice.
 	if f.Next == "" || f.Next == forms.NextIn(said.Toward(""), door, set) {
 		f.Next = forms.NextIn(said.Toward(next), door, set)
 	}
@@ -37,7 +39,7 @@ var (
 	ofResource = regexp.MustCompile(`(^|[ ;])/(text|mimeType)\b`)
 )
 
-// inBody writes a message about params, which begins with a place in them, about a body.
+// inBody translates a message about params, which begins with a place in them, to a body.
 func inBody(kind, door, message string) string {
 	switch kind {
 	case mcp.MethodPromptsGet:
@@ -63,8 +65,8 @@ func inBody(kind, door, message string) string {
 	})
 }
 
-// argument is the place of a prompt's arguments in a body, or the beginning of that of one.
-// Plain HTTP has nothing else in the body.
+// argument is the place of a prompt's arguments in a body; if one is set, the prefix of
+// one argument's place. The body of plain HTTP holds nothing but the arguments.
 func argument(door string, one bool) string {
 	switch {
 	case door == forms.HTTP && one:

@@ -12,13 +12,13 @@ import (
 
 // Elicitation is a call whose tool asks its caller something, and waits for the answer.
 type Elicitation struct {
-	// Elicitation is the id by which it is answered.
+	// Elicitation is the id with which to answer it.
 	Elicitation string `json:"elicitation"`
 	// Name of the tool.
 	Name string `json:"name"`
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
-	// Requests are what is asked, by the keys that the responses have; absent in lists.
+	// Requests are the questions, by the keys that the responses have; absent in lists.
 	Requests map[string]gateway.Question `json:"requests,omitzero"`
 	// Expires is when it is too late to answer, in whole seconds.
 	Expires time.Time `json:"expires"`
@@ -28,7 +28,8 @@ func newElicitation(h *store.HeldCall) Elicitation {
 	return Elicitation{Elicitation: h.ID, Name: h.Name, Title: h.Title, Expires: h.Expires.Truncate(time.Second)}
 }
 
-// Elicitations returns what the caller's calls ask; see gateway.Elicitations.
+// Elicitations returns the open questions of the caller's calls; see
+// gateway.Elicitations.
 func (s *Server) Elicitations(ctx context.Context, c Caller) ([]Elicitation, error) {
 	all, err := s.gateway.Elicitations(ctx, c.Door, c.Credentials)
 	out := make([]Elicitation, len(all))
@@ -38,7 +39,7 @@ func (s *Server) Elicitations(ctx context.Context, c Caller) ([]Elicitation, err
 	return out, err
 }
 
-// FindElicitation returns what one of the caller's calls asks.
+// FindElicitation returns the questions of one of the caller's calls.
 func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Elicitation, error) {
 	held, err := s.gateway.FindElicitation(ctx, c.Door, c.Credentials, id)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Eli
 	return &e, err
 }
 
-// Answer goes on with a call that asked, with the responses by key, a JSON object.
+// Answer continues a call that asked. responses is a JSON object, by key.
 func (s *Server) Answer(ctx context.Context, c Caller, id string, responses jsontext.Value, onFrame gateway.OnFrame) (jsontext.Value, error) {
 	answer, err := s.gateway.Answer(ctx, c.Door, c.Credentials, id, responses, onFrame)
 	return Outcome(answer, err)

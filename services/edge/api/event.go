@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// Progress is how far a call is. Total and Message may be absent.
+// Progress is how far a call has come. Total and Message may be absent.
 type Progress struct {
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitzero"`
@@ -24,8 +24,8 @@ type Log struct {
 	Data   jsontext.Value `json:"data"`
 }
 
-// ReadFrame returns what a frame says, one of the two; none for a frame that is
-// not for clients.
+// ReadFrame returns the progress or the log of a frame; neither for a frame that is not
+// for clients.
 func ReadFrame(f *busv1.Frame) (*Progress, *Log) {
 	if p := f.GetProgress(); p != nil {
 		return &Progress{p.Progress, p.Total, p.Message}, nil
@@ -40,8 +40,8 @@ func ReadFrame(f *busv1.Frame) (*Progress, *Log) {
 	return nil, nil
 }
 
-// Event is what a frame says, with its name: progress or log. The name is empty
-// for a frame that is not for clients.
+// Event is the content of a frame and its name, progress or log. The name is empty for a
+// frame that is not for clients.
 func Event(f *busv1.Frame) (name string, data jsontext.Value) {
 	var v any
 	switch p, l := ReadFrame(f); {
@@ -59,9 +59,8 @@ func Event(f *busv1.Frame) (name string, data jsontext.Value) {
 	return name, data
 }
 
-// ErrorData is what an error says besides its message: its reason, whether the
-// call ran, the way on in the words of a door, and further facts that depend on the
-// reason.
+// ErrorData are the facts of an error besides its message: its reason, whether the call
+// ran, the advice in the words of a door, and further facts that depend on the reason.
 func ErrorData(f *fault.Error, door string) map[string]any {
 	out := map[string]any{}
 	if f.Data != nil {

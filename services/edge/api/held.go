@@ -10,22 +10,22 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Held is a call that waits until its caller agrees to it.
+// Held is a call that waits for its caller's approval.
 type Held struct {
-	// Approval is the id by which it is agreed to.
+	// Approval is the id with which to approve it.
 	Approval string `json:"approval"`
-	// Principal is who made the call.
+	// Principal made the call.
 	Principal string `json:"principal"`
 	// Name of the tool.
 	Name string `json:"name"`
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
-	// Shown are the parameters as a person is shown them: all of them, or the
-	// names, sizes and digests of those too large; absent in lists.
+	// Shown are the parameters in the form for people: in full, or as names, sizes and
+	// digests of those that are too large; absent in lists.
 	Shown string `json:"shown,omitzero"`
 	// Parameters is a JSON object; absent in lists.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
-	// Expires is when it is too late to agree, in whole seconds.
+	// Expires is when it is too late to approve, in whole seconds.
 	Expires time.Time `json:"expires"`
 }
 
@@ -33,7 +33,7 @@ func newHeld(h *store.HeldCall) Held {
 	return Held{Approval: h.ID, Principal: gateway.NameOf(h.Principal), Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
 }
 
-// Held returns the calls that wait for their caller; see gateway.Held.
+// Held returns the calls that wait for their caller's approval; see gateway.Held.
 func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
 	all, err := s.gateway.Held(ctx, c.Door, c.Credentials)
 	out := make([]Held, len(all))
@@ -43,7 +43,7 @@ func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
 	return out, err
 }
 
-// FindHeld returns a call that waits for its caller, with its parameters.
+// FindHeld returns a call that waits for its caller's approval, with its parameters.
 func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
 	found, err := s.gateway.FindHeld(ctx, c.Door, c.Credentials, id)
 	if err != nil {
@@ -57,8 +57,7 @@ func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, erro
 	return &h, nil
 }
 
-// Approve carries out a call that is held until its caller agrees to it, or
-// forgets it.
+// Approve carries out a held call if yes is set, and otherwise discards it.
 func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
 	answer, err := s.gateway.Approve(ctx, c.Door, c.Credentials, id, yes, nil)
 	return Outcome(answer, err)

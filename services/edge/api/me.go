@@ -7,24 +7,24 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Me is who makes a request.
+// Me describes the caller of a request.
 type Me struct {
-	// Principal is the name, "anonymous" for who shows nothing.
+	// Principal is the name; "anonymous" for callers without credentials.
 	Principal string `json:"principal"`
 	Tenant    string `json:"tenant,omitzero"`
-	// Roles are those that the policy gives, and those of the credentials that it
-	// knows.
+	// Roles are the roles that the policy gives, and the roles of the credentials that
+	// the policy knows.
 	Roles  []string `json:"roles"`
 	Scopes []string `json:"scopes,omitzero"`
-	// Program says that it is a program on its own behalf, not for a person.
+	// Program is set for a program that acts for itself, not for a person.
 	Program bool `json:"program,omitzero"`
-	// Expires is when the credentials are no longer good.
+	// Expires is when the credentials expire.
 	Expires time.Time `json:"expires,omitzero"`
-	// Credential names what was shown, and never a secret.
+	// Credential names the credentials, and never contains a secret.
 	Credential string `json:"credential,omitzero"`
 }
 
-// Me says who makes a request.
+// Me describes the caller of a request.
 func (s *Server) Me(ctx context.Context, c Caller) (*Me, error) {
 	who, roles, err := s.gateway.Me(ctx, c.Call(gateway.MethodMe, "", nil, nil))
 	if err != nil {

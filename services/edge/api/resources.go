@@ -13,14 +13,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Tools by which these doors write resources: those of the resource service.
+// The tools of the resource service, by which these doors write resources.
 const (
 	toolCreate = "create_resource"
 	toolUpdate = "update_resource"
 	toolDelete = "delete_resource"
 )
 
-// ResourceInput is a resource as these doors take it. What is absent is nil.
+// ResourceInput is a resource in the form of these doors. An absent member is nil.
 type ResourceInput struct {
 	URI         *string        `json:"uri,omitzero"`
 	Name        *string        `json:"name,omitzero"`
@@ -34,7 +34,8 @@ type ResourceInput struct {
 	Annotations jsontext.Value `json:"annotations,omitzero"`
 }
 
-// ReadResourceInput reads one strictly. A member that has two spellings may have one of them only.
+// ReadResourceInput reads one strictly. A member with two spellings may appear in only
+// one of them.
 func ReadResourceInput(b []byte) (*ResourceInput, error) {
 	in := &ResourceInput{}
 	if len(b) == 0 {
@@ -52,7 +53,7 @@ func ReadResourceInput(b []byte) (*ResourceInput, error) {
 	return in, nil
 }
 
-// arguments are those of the tools, with more members.
+// arguments are the arguments of the tools, with more members.
 func (in *ResourceInput) arguments(more map[string]any) (jsontext.Value, error) {
 	if first(in.Content, in.Text) != nil && in.Blob != nil {
 		return nil, fault.New(fault.InvalidRequest, "give content or blob, not both")
@@ -82,7 +83,7 @@ func first(a, b *string) *string {
 	return b
 }
 
-// CreateResource stores a new resource and returns what is known of it.
+// CreateResource stores a new resource and returns its metadata.
 func (s *Server) CreateResource(ctx context.Context, c Caller, in *ResourceInput) (jsontext.Value, error) {
 	arguments, err := in.arguments(nil)
 	if err != nil {
@@ -96,8 +97,8 @@ func (s *Server) CreateResource(ctx context.Context, c Caller, in *ResourceInput
 	return s.write(ctx, c, toolCreate, arguments)
 }
 
-// UpdateResource changes what is given of a resource. revision is the one it
-// must have, 0 for any.
+// UpdateResource changes the given members of a resource. revision is the one that the
+// resource must have, 0 for any.
 func (s *Server) UpdateResource(ctx context.Context, c Caller, uri string, revision int64, in *ResourceInput) (jsontext.Value, error) {
 	more := map[string]any{"uri": uri}
 	if revision > 0 {
@@ -113,8 +114,8 @@ func (s *Server) UpdateResource(ctx context.Context, c Caller, uri string, revis
 	return s.write(ctx, c, toolUpdate, arguments)
 }
 
-// DeleteResource removes a resource. revision is the one it must have, 0 for
-// any.
+// DeleteResource removes a resource. revision is the one that the resource must have, 0
+// for any.
 func (s *Server) DeleteResource(ctx context.Context, c Caller, uri string, revision int64) error {
 	more := map[string]any{"uri": uri}
 	if revision > 0 {
@@ -131,8 +132,8 @@ func (s *Server) DeleteResource(ctx context.Context, c Caller, uri string, revis
 	return err
 }
 
-// unseen refuses to change a resource that its caller must not know of. Who writes
-// by the path of a resource is told what who reads it is told.
+// unseen refuses to change a resource that must stay hidden from its caller. A writer by
+// the resource's path gets the same error as a reader.
 func (s *Server) unseen(ctx context.Context, c Caller, uri string) error {
 	now, err := s.gateway.See(ctx, c.Credentials)
 	if err != nil {
@@ -144,7 +145,7 @@ func (s *Server) unseen(ctx context.Context, c Caller, uri string) error {
 	return nil
 }
 
-// write calls one of the tools. Without them there is nowhere to write to.
+// write calls one of the tools. If they are not there, nothing can be written.
 func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jsontext.Value) (jsontext.Value, error) {
 	result, replayed, err := s.DoOnce(ctx, c.Call(mcp.MethodToolsCall, tool, arguments, nil), nil)
 	if replayed && c.Replayed != nil {
@@ -166,7 +167,7 @@ func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jso
 	return r.StructuredContent, nil
 }
 
-// ReadResource returns what is known of a resource, and its contents, a JSON array.
+// ReadResource returns the metadata of a resource, and its contents, a JSON array.
 func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (about *mcp.Resource, contents jsontext.Value, err error) {
 	answer, err := s.gateway.Do(ctx, c.Call(mcp.MethodResourcesRead, uri, nil, nil), nil)
 	result, err := Outcome(answer, err)
@@ -183,8 +184,8 @@ func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (about 
 	return about, read.Contents, err
 }
 
-// about is what the service said of a resource that it read, or else what the
-// catalogue has of it.
+// about is the metadata that the service sent with the contents; without it, the
+// catalogue's entry.
 func (s *Server) about(ctx context.Context, c Caller, uri string, meta []byte) (*mcp.Resource, error) {
 	known := map[string]jsontext.Value{}
 	if len(meta) > 0 {
@@ -207,8 +208,8 @@ func (s *Server) about(ctx context.Context, c Caller, uri string, meta []byte) (
 	return about, nil
 }
 
-// FindResource returns what is known of a resource without reading it, an object
-// as MCP has it; of one that only a template knows, its URI.
+// FindResource returns the metadata of a resource without reading it, in the form of MCP.
+// For a resource that only a template covers, this is its URI.
 func (s *Server) FindResource(ctx context.Context, c Caller, uri string) (jsontext.Value, error) {
 	if err := catalogue.CheckURI(uri); err != nil {
 		return nil, err
@@ -226,8 +227,8 @@ func (s *Server) FindResource(ctx context.Context, c Caller, uri string) (jsonte
 	return nil, s.gateway.Absent(gateway.UnknownResource(uri))
 }
 
-// Updates hears of every update of a resource until it is closed, on behalf of who
-// keeps a stream open. The error is that of FindResource.
+// Updates receives every update of a resource until it is closed, on behalf of the
+// lease's caller. The error is one of FindResource.
 func (s *Server) Updates(ctx context.Context, c Caller, lease *gateway.Lease, uri string) (*catalogue.Subscription, error) {
 	if _, err := s.FindResource(ctx, c, uri); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Members of a sampling request, and of its result, that these doors write
-// otherwise than MCP.
+// Members of a sampling request and its result that these doors name differently from
+// MCP.
 var (
 	samplingIn = map[string]string{
 		"max_tokens": "maxTokens", "system_prompt": "systemPrompt", "stop_sequences": "stopSequences",
@@ -21,8 +21,8 @@ var (
 	samplingOut = map[string]string{"stopReason": "stop_reason"}
 )
 
-// Sample asks the model that is configured. request is a sampling request under the names of
-// these doors or of MCP. The result has role, content, model and stop_reason. For onFrame see
+// Sample asks the configured model. request is a sampling request with the names of these
+// doors or of MCP. The result has role, content, model and stop_reason. For onFrame see
 // Caller.Call.
 func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value, onFrame gateway.OnFrame) (jsontext.Value, error) {
 	params, err := rename(request, samplingIn)

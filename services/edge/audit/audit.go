@@ -1,5 +1,14 @@
-// Package audit is the edge's part of the audit trail: what it says of each
-// call, and how that reaches the audit service whatever is away meanwhile.
+// Package audit is the edge's part of the audit trail. It records every call, and its
+// events reach the audit service even if the bus or the service is away for a while.
+//
+// Two kinds of calls are treated differently. A call with an effect begins only when its
+// first record is safe, and its answer is given only when its last one is: stored by
+// NATS, or synced to the spool on disk. The records of all other calls wait in memory and
+// are sent soon after, in groups. If there is no room, they may be dropped.
+//
+// Start with Trail in audit.go: Begin and Record put records in, and run (forward.go)
+// sends the queues and the spools. queue.go, spool.go and refusal.go bound memory, disk
+// and floods of refusals; event.go says what is recorded of a call.
 package audit
 
 import (
@@ -20,72 +29,73 @@ import (
 )
 
 const (
-	// spoolTime is how long a record of a call with an effect waits while the trail takes no
-	// event at all, before it goes to the spool. Without a spool that it begins waits for
-	// beginTime: while the servers of the stream vote for a leader its client is told so within a second.
+	// spoolTime is how long a record of a call with an effect waits while the trail takes
+	// no event at all, before it goes to the spool. Without a spool, the record of a
+	// beginning waits for beginTime: while the servers of the stream elect a leader, the
+	// client learns of that within a second.
 	//limit:time@spoolTime the end of a call is recorded, with a spool | it goes to the spool
 	//limit:time@beginTime the start of a call is recorded | `unavailable`
 	spoolTime, beginTime = 500 * time.Millisecond, 900 * time.Millisecond
-	// appendTime bounds every wait, and that of what no call waits for, or has no other
-	// place.
+	// appendTime bounds every wait. It is also the wait of records that no call waits
+	// for, or that have nowhere else to go.
 	//limit:time the end of a call is recorded, without a spool | `unavailable`
 	appendTime = 2 * time.Second
 	// lookTime bounds a look at the trail.
 	lookTime = 700 * time.Millisecond
-	// checkEvery is how often the trail is looked at: whether it has room, and
-	// whether it takes events again. While it is rather full that is more often.
+	// checkEvery is how often the edge asks whether the trail has room, and whether it
+	// takes events again. It asks more often while the trail is rather full.
 	checkEvery   = 500 * time.Millisecond
 	checkSoonest = 50 * time.Millisecond
-	// linger is how long an event that nobody waits for waits for others, so that
-	// they go as one message.
+	// linger is how long an event that nobody waits for is delayed, so that several go as
+	// one message.
 	linger = 5 * time.Millisecond
-	// group bounds the events that are sent at once.
+	// group bounds the events of one message.
 	group = 256
-	// What waits in memory, in each of two queues.
+	// The events that wait in memory, in each of two queues.
 	maxQueued = 8192
 	//limit:kept audit events in memory
 	maxQueuedBytes = 16 << 20
-	// DefaultSpoolBytes is what waits on disk.
+	// DefaultSpoolBytes bounds the events that wait on disk.
 	//limit:kept the spool of audit events
 	DefaultSpoolBytes = 64 << 20
 )
 
 // Config says how an edge records.
 type Config struct {
-	// Edge is its name on the bus.
+	// Edge is the edge's name on the bus.
 	Edge string
-	// Key makes the digests of what is not recorded itself. All edges need the
-	// same.
+	// Key makes the digests of values that are not recorded themselves. All edges need
+	// the same key.
 	Key []byte
-	// SpoolDir keeps events that the bus does not take, until it does. Several
-	// edges of one bus may share it; what an edge that died left there another one
-	// sends.
-	// Empty: they are kept in memory, and dropped when that is full.
+	// SpoolDir keeps events that the bus does not take, until it does. Several edges of
+	// one bus may share it: another edge sends the events that a dead edge left there.
+	// Empty: events are kept in memory, and dropped when that is full.
 	SpoolDir string
 	// SpoolBytes defaults to DefaultSpoolBytes. Half of it is for calls with effects, and half
 	// of that for their ends alone.
 	SpoolBytes int64
-	// RefusalWindow is how long calls that are refused alike are one event; zero
-	// is a minute.
+	// RefusalWindow is how long calls that are refused alike count as one event; zero is
+	// a minute.
 	RefusalWindow time.Duration
 	Logger        *slog.Logger
 }
 
 // Trail is a gateway.Auditor that publishes to the audit trail.
 //
-// Events of calls with effects are stored by NATS, or synced to the spool,
-// before the call goes on. Those of other calls are sent soon after.
+// Events of calls with effects are stored by NATS, or synced to the spool, before the
+// call goes on. Events of other calls are sent soon after.
 type Trail struct {
 	cfg  Config
 	conn *bus.Conn
 	log  *auditlog.Log
-	// spool and ends are nil for none.
+	// spool and ends are nil if there is no spool.
 	spool, ends *spool
-	// orphaned is why spools of other edges could not be taken last; of run only.
+	// orphaned is why spools of other edges could not be taken over last; only run uses
+	// it.
 	orphaned string
-	// unrenewed is why a spool that is gone could not be made again last; of run only.
+	// unrenewed is why a lost spool could not be made again last; only run uses it.
 	unrenewed string
-	// digests are hash.Hash with the key, which are dear to make.
+	// digests are hash.Hash with the key, which are expensive to make.
 	digests  sync.Pool
 	refusals refusals
 	wake     chan struct{}
@@ -94,14 +104,14 @@ type Trail struct {
 	done     chan struct{}
 
 	mu sync.Mutex
-	// waiting are events by auditlog.Read and auditlog.End: a flood of the former
+	// waiting are the queues for auditlog.Read and auditlog.End: a flood of the former
 	// takes no room of the latter.
 	waiting map[auditlog.Use]*queue
 	dropped uint64
-	failing error // why the trail took no event last; nil when it did
-	away    error // why it could not be looked at last; nil when it could
-	unsaved error // why the spool took no record of a call with an effect last; nil when it did
-	full    error // why it had no room for beginnings last; nil when it had
+	failing error // why the trail took no event last; nil if it took one
+	away    error // why the trail could not be checked last; nil if it could
+	unsaved error // why the spool took no record of a call with an effect last; nil if it took one
+	full    error // why it had no room for beginnings last; nil if it had
 	looked  time.Time
 	taken   time.Time // when it took an event last
 }
@@ -141,7 +151,7 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 	return t, nil
 }
 
-// Ready implements gateway.Auditor. It asks nobody.
+// Ready implements gateway.Auditor. It does not ask the bus.
 func (t *Trail) Ready(gateway.View) error {
 	if err := t.unready(); err != nil {
 		return refused(err)
@@ -168,7 +178,7 @@ func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 // Record implements gateway.Auditor.
 func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 	account := r.Account
-	if account == "" { // refused before it had one
+	if account == "" { // refused before an account was known
 		account = gateway.Account(gateway.Anonymous, r.Credentials)
 	}
 	if r.Err != nil && t.alike(account, r) {
@@ -194,9 +204,9 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 		Ran(fault.Yes).Because(err)
 }
 
-// save makes a record of a call with an effect safe: in the trail or, while that takes none,
-// on the disk of the spool, from where it is sent as soon as the trail does. So a call does not wait until the
-// servers of the stream have voted for a leader.
+// save makes a record of a call with an effect safe: in the trail or, while the trail
+// takes no events, in the spool on disk, from where it is sent as soon as possible. So a
+// call does not wait while the servers of the stream elect a leader.
 func (t *Trail) save(ctx context.Context, use auditlog.Use, record []byte) error {
 	if t.ends == nil {
 		within := appendTime
@@ -222,7 +232,7 @@ func (t *Trail) save(ctx context.Context, use auditlog.Use, record []byte) error
 	return nil
 }
 
-// refused says that a call does not run.
+// refused is the error of a call that may not run for lack of a record.
 func refused(err error) error {
 	e := fault.New(fault.Unavailable, "the audit trail cannot be written, so calls that may have an effect are refused; read-only calls go on; try again shortly").
 		Ran(fault.No).Because(err)
@@ -230,8 +240,8 @@ func refused(err error) error {
 	return e
 }
 
-// unready returns why calls with effects must not begin now. A trail that takes no event is no
-// reason while the spool has room.
+// unready returns why calls with effects must not begin now. While the spool has room,
+// they may begin although the trail takes no event.
 func (t *Trail) unready() error {
 	if err := t.closed(); err != nil {
 		return err
@@ -246,7 +256,7 @@ func (t *Trail) unready() error {
 	return nil
 }
 
-// closed returns why nothing may be sent to the trail that says that a call begins.
+// closed returns why no record of a beginning may be sent to the trail.
 func (t *Trail) closed() error {
 	if t.conn.Away() {
 		return errBusAway
@@ -258,14 +268,14 @@ func (t *Trail) closed() error {
 	return cause(err)
 }
 
-// stalled returns why the trail took no event last, or could not be looked at.
+// stalled returns why the trail took no event last, or could not be checked.
 func (t *Trail) stalled() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return errors.Join(t.failing, t.away)
 }
 
-// consequence is what a trail that takes no event means for calls, for the log.
+// consequence says for the log how calls are affected while the trail takes no event.
 func (t *Trail) consequence() string {
 	if t.ends != nil {
 		return "calls with effects are recorded in the spool while it has room"
@@ -275,12 +285,20 @@ func (t *Trail) consequence() string {
 
 var errBusAway = errors.New("the bus is not reachable")
 
-// errIdle is why records are not waited for any longer.
+// errIdle is why the edge stops waiting for records.
 var errIdle = errors.New("nothing has been stored for too long: if the disk of NATS was full, make room and then restart nats-server")
 
-// append sends records and waits until they are safe, whether or not the client still does,
-// and until the trail has taken nothing for so long: on a slow disk records wait for those
-// before them as well.
+// append sends records and waits until they are safe, whether or not the client still
+// waits.
+//
+// There are two time limits. appendTime bounds the whole wait. within bounds the time in
+// which the trail has taken nothing at all: on a slow disk, records also wait for those
+// before them, so a trail that still takes other records gets more time.
+//
+// The error is errIdle if the second limit has passed. If the first one has passed
+// although the trail took records meanwhile, its disk is slow, and the failure is not
+// remembered (appended): the next records may do better. Any other result is remembered,
+// so that later records go to the spool at once.
 func (t *Trail) append(ctx context.Context, within time.Duration, records ...[]byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
 	defer cancel()
@@ -307,8 +325,8 @@ func (t *Trail) append(ctx context.Context, within time.Duration, records ...[]b
 	return t.appended(err)
 }
 
-// patience is what is left of so long from when the trail took an event last, but not before
-// since.
+// patience is the rest of the time within, counted from when the trail last took an
+// event, but not from before since.
 func (t *Trail) patience(since time.Time, within time.Duration) (left time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -318,7 +336,7 @@ func (t *Trail) patience(since time.Time, within time.Duration) (left time.Durat
 	return time.Until(since.Add(within))
 }
 
-// appended notes whether records were taken.
+// appended remembers whether records were taken.
 func (t *Trail) appended(err error) error {
 	t.mu.Lock()
 	before := t.failing
@@ -338,7 +356,7 @@ func (t *Trail) appended(err error) error {
 	return err
 }
 
-// lookSoon has run look at the trail.
+// lookSoon makes run check the trail.
 func (t *Trail) lookSoon() {
 	select {
 	case t.look <- struct{}{}:
@@ -346,7 +364,7 @@ func (t *Trail) lookSoon() {
 	}
 }
 
-// put leaves a record to run.
+// put hands a record to run.
 func (t *Trail) put(use auditlog.Use, i item) {
 	t.mu.Lock()
 	first := t.queued() == 0
@@ -361,7 +379,7 @@ func (t *Trail) put(use auditlog.Use, i item) {
 	}
 }
 
-// queued is how many events wait in memory. Its caller holds mu.
+// queued is how many events wait in memory. The caller holds mu.
 func (t *Trail) queued() (n int) {
 	for _, q := range t.waiting {
 		n += q.n
@@ -376,8 +394,8 @@ func (t *Trail) drop() {
 	t.mu.Unlock()
 }
 
-// take removes a group of records from a queue, and no more after so many bytes; back puts
-// them back.
+// take removes a group of records from a queue, up to a size in bytes; back puts them
+// back.
 func (t *Trail) take(use auditlog.Use, bytes int) []item {
 	t.mu.Lock()
 	defer t.mu.Unlock()

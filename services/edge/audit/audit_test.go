@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// world is a bus with a service that keeps a ledger, and what the stream has.
+// world is a bus with a service that keeps a ledger, and the content of the stream.
 type world struct {
 	url string
 	svc *edgetest.Service
@@ -74,13 +74,13 @@ type edge struct {
 	*gateway.Gateway
 	name  string
 	trail *audit.Trail
-	// ids has the id of each call that was recorded, by method and name.
+	// ids has the id of each recorded call, by method and name.
 	ids sync.Map
-	// close ends it in order, kill takes its connection away.
+	// close ends it in order, kill cuts its connection.
 	close, kill func()
 }
 
-// join adds an edge. Without a trail nothing is recorded.
+// join adds an edge. If recorded is not set, it records nothing.
 func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	t.Helper()
 	if !recorded {
@@ -89,7 +89,8 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	return w.joinWith(t, audit.Config{SpoolDir: spool})
 }
 
-// joinWith adds an edge that records as cfg says, but for what joining sets.
+// joinWith adds an edge that records as cfg says, except for the fields that joining
+// sets.
 func (w *world) joinWith(t testing.TB, cfg audit.Config) *edge {
 	t.Helper()
 	return w.joinTo(t, &cfg)
@@ -138,7 +139,7 @@ func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 	return e
 }
 
-// noting notes the ids of calls.
+// noting remembers the ids of calls.
 type noting struct {
 	gateway.Auditor
 	ids *sync.Map
@@ -149,7 +150,7 @@ func (n noting) Record(ctx context.Context, r gateway.Record) error {
 	return n.Auditor.Record(ctx, r)
 }
 
-// id is that of the last call of a method and name.
+// id is the id of the last call with a method and name.
 func (e *edge) id(c *gateway.Call) string {
 	id, _ := e.ids.Load(c.Method + " " + c.Name)
 	s, _ := id.(string)
@@ -162,7 +163,7 @@ func call(name, arguments string) *gateway.Call {
 	return &gateway.Call{Door: "test", Method: mcp.MethodToolsCall, Name: name, Arguments: []byte(arguments)}
 }
 
-// events are those in the stream, by id.
+// events are the events in the stream, by id.
 func (w *world) events(t testing.TB) map[string]*auditv1.AuditEvent {
 	t.Helper()
 	all := map[string]*auditv1.AuditEvent{}
@@ -175,7 +176,7 @@ func (w *world) events(t testing.TB) map[string]*auditv1.AuditEvent {
 	return all
 }
 
-// stream are the events in the stream, each once; none while that is away.
+// stream are the events in the stream, each once; none while the stream is away.
 func (w *world) stream(t testing.TB) (all []*auditv1.AuditEvent) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -200,7 +201,7 @@ func (w *world) stream(t testing.TB) (all []*auditv1.AuditEvent) {
 			if err := proto.Unmarshal(data, e); err != nil {
 				t.Fatal(err)
 			}
-			if id := e.Edge + e.Id; !seen[id] { // one that was sent again is in the trail once
+			if id := e.Edge + e.Id; !seen[id] { // an event that was sent again is in the trail once
 				seen[id] = true
 				all = append(all, e)
 			}
@@ -266,7 +267,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	}
 }
 
-// Of what is secret nothing is on the bus, whatever a client puts it into.
+// A secret is nowhere on the bus, wherever a client puts it.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -288,7 +289,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// refused requires that nothing ran, and why.
+// refused requires that no call ran, and why.
 func (w *world) refused(t *testing.T, e *edge) {
 	t.Helper()
 	before := w.executions()
@@ -312,8 +313,8 @@ func TestStreamIsGone(t *testing.T) {
 			if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
 				t.Fatal(err)
 			}
-			// From the first call on, what has an effect is refused without a spool, and what has
-			// none goes on.
+			// From the first call on, calls with an effect are refused without a spool,
+			// and calls without one go on.
 			want := 1
 			for range 20 {
 				if spool == "" {
@@ -334,7 +335,7 @@ func TestStreamIsGone(t *testing.T) {
 			}
 			bustest.Connect(t, w.url) // brings the stream back
 			if spool == "" {
-				w.waitFor(t, 28) // of those that are refused alike eight, until a minute is over
+				w.waitFor(t, 28) // eight that were refused alike, until a minute is over
 			} else {
 				w.waitFor(t, 60) // three for each round
 			}
@@ -406,8 +407,8 @@ func (w *world) calls(t testing.TB, e *edge) {
 	})
 }
 
-// The stream goes away while a call runs: the answer is given when its record
-// is safe on the edge's disk, and else withheld.
+// The stream goes away while a call runs. The answer is given once its record is safe on
+// the edge's disk, and is otherwise withheld.
 func TestRecordFailsAfterTheCall(t *testing.T) {
 	t.Parallel()
 	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {
@@ -436,7 +437,8 @@ func TestRecordFailsAfterTheCall(t *testing.T) {
 			}
 			bustest.Connect(t, w.url)
 			w.waitFor(t, 1)
-			// What was under way when the edge gave up may come before what it sends again.
+			// Records that were under way when the edge gave up may come before those
+			// that it sends again.
 			if got := w.events(t)[e.id(c)+"-2"]; got == nil || got.Outcome != "ok" {
 				t.Errorf("%v", got)
 			}
@@ -444,7 +446,7 @@ func TestRecordFailsAfterTheCall(t *testing.T) {
 	}
 }
 
-// Edges are killed under load: everything that ran is in the trail.
+// Edges are killed under load: every call that ran is in the trail.
 func TestCompletenessUnderKills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

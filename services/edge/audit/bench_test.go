@@ -14,14 +14,14 @@ func quantile(all []time.Duration, q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-// syncing is a NATS server that has every message on the disk, that of TMPDIR,
-// before it acknowledges it, as that of `busbar dev` has.
+// syncing is a NATS server that has every message on the disk of TMPDIR before it
+// acknowledges it, as the server of `busbar dev` does.
 func syncing(b *testing.B) string {
 	return bustest.Start(b, bustest.Config{Synced: true}).URL
 }
 
-// BenchmarkCall is a call with and without its records, on a bus that leaves
-// syncing to the operating system and on one that does not.
+// BenchmarkCall is a call with its records and without, on a bus that leaves syncing to
+// the operating system and on one that does not.
 func BenchmarkCall(b *testing.B) {
 	for name, url := range map[string]func(*testing.B) string{
 		"relaxed": func(b *testing.B) string { return bustest.Server(b) },

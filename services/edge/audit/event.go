@@ -24,32 +24,32 @@ const (
 	maxWord = 200
 )
 
-// Begun is the outcome of a call that has begun; of one that has no other, none
-// was recorded.
+// Begun is the outcome of a call that has begun. If a call has no other event, its end
+// was not recorded.
 const Begun = "begun"
 
-// begun is the record of a call that begins: its event, marshalled.
+// begun is the event of a call that begins, marshalled.
 func (t *Trail) begun(v gateway.View) ([]byte, error) {
 	e := t.event(v, "-1", time.Since(v.Received))
 	e.Outcome, e.Executed = Begun, string(fault.Unknown)
 	return proto.Marshal(e)
 }
 
-// ended is that of one that is over.
+// ended is the event of a call that has ended, marshalled.
 func (t *Trail) ended(r gateway.Record) ([]byte, error) {
 	e := t.event(r.View, "-2", r.Duration)
 	e.Outcome, e.Executed = r.Outcome, string(r.Executed())
 	return proto.Marshal(e)
 }
 
-// delayed is an event that says nothing but that it is.
+// delayed is an event that says only that it was delayed.
 var delayed, _ = proto.Marshal(&auditv1.AuditEvent{Delayed: true})
 
-// late is a record that also says that it was delayed: what follows in a
-// protobuf message is merged into what was before.
+// late is a record that also says that it was delayed. Appending works because protobuf
+// merges a message into the one before it.
 func late(record []byte) []byte { return append(record[:len(record):len(record)], delayed...) }
 
-// event is what every event of a call says.
+// event has the fields that every event of a call has.
 func (t *Trail) event(v gateway.View, suffix string, took time.Duration) *auditv1.AuditEvent {
 	e := t.brief(v)
 	e.Id, e.DurationNano = v.ID+suffix, uint64(max(took, 0))
@@ -80,7 +80,7 @@ func (t *Trail) event(v gateway.View, suffix string, took time.Duration) *auditv
 	return e
 }
 
-// brief is who calls what, without what the client wrote besides.
+// brief says who calls what, without the client's arguments.
 func (t *Trail) brief(v gateway.View) *auditv1.AuditEvent {
 	return &auditv1.AuditEvent{
 		Call: v.ID, TimeUnixNano: uint64(v.Received.UnixNano()), Edge: t.cfg.Edge,
@@ -89,8 +89,8 @@ func (t *Trail) brief(v gateway.View) *auditv1.AuditEvent {
 	}
 }
 
-// digest stands for what is not recorded itself. Who has the key can tell
-// whether two are the same, and check a guess.
+// digest stands for a value that is not recorded itself. With the key one can tell
+// whether two values are equal, and check a guess.
 func (t *Trail) digest(what string, data []byte) []byte {
 	h := t.digests.Get().(hash.Hash)
 	defer t.digests.Put(h)
@@ -101,7 +101,7 @@ func (t *Trail) digest(what string, data []byte) []byte {
 	return h.Sum(nil)
 }
 
-// maxRead bounds what is read of a text of which the beginning is recorded.
+// maxRead bounds how much is read of a text whose beginning is recorded.
 const maxRead = 32 << 10
 
 // plain is the beginning of a client's text, without secrets.
@@ -109,8 +109,7 @@ func plain(s string, most int) string {
 	return clean(redact.Text(s[:min(len(s), maxRead)]), most)
 }
 
-// clean is the beginning of a text, valid and without NUL, which databases
-// refuse.
+// clean is the beginning of a text, valid UTF-8 and without NUL, which databases refuse.
 func clean(s string, most int) string {
 	if len(s) > most {
 		for most > 0 && !utf8.RuneStart(s[most]) {

@@ -5,7 +5,8 @@ import "log/slog"
 // BreakSpool makes writes to the spool of calls with effects fail.
 func (t *Trail) BreakSpool() { _ = t.ends.file.Close() }
 
-// OnSync has f called in place of each sync of the spool of calls with effects; sync is that.
+// OnSync makes f run in place of each sync of the spool of calls with effects. Its
+// argument is the real sync.
 func (t *Trail) OnSync(f func(sync func() error) error) {
 	t.ends.mu.Lock()
 	defer t.ends.mu.Unlock()
@@ -13,8 +14,8 @@ func (t *Trail) OnSync(f func(sync func() error) error) {
 	t.ends.flush = func() error { return f(sync) }
 }
 
-// SpoolFile opens a spool in a directory, and returns what its file has; add appends events as
-// synced, and keep leaves the file.
+// SpoolFile opens a spool in a directory, and returns the events of its file. add appends
+// events that are synced, and leave closes the file and keeps it.
 func SpoolFile(dir string) (events [][]byte, add func(...[]byte) error, leave func(), err error) {
 	s, err := openSpool(dir, DefaultSpoolBytes, slog.New(slog.DiscardHandler))
 	if err != nil {

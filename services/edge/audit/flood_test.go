@@ -17,15 +17,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// from is a call of a client of an address.
+// from is a call of a client at an address.
 func from(address, name string) *gateway.Call {
 	c := call(name, `{"n":1}`)
 	c.Credentials = gateway.Credentials{Address: address}
 	return c
 }
 
-// A flood of refusals is a few events, which say how many there were; and the
-// refusals of others are recorded beside it.
+// A flood of refusals becomes a few events, which say how many there were. Other callers'
+// refusals are recorded beside it.
 func TestC1RefusalsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,13 +59,13 @@ func TestC1RefusalsAreCounted(t *testing.T) {
 		}
 		return own == 1 && whole+counted == flood
 	})
-	// Each window has room for so many.
+	// Each window has room for that many.
 	if windows := 1 + int(time.Since(begun)/window); whole > (256+8)*windows {
 		t.Errorf("%d of %d refusals have an event of their own in %d windows", whole, flood, windows)
 	}
 }
 
-// While the bus takes nothing, who floods the edge drops his own records.
+// While the bus takes nothing, a client that floods the edge loses only its own records.
 func TestC1FloodHidesNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -109,8 +109,8 @@ func TestC1FloodHidesNothingOfOthers(t *testing.T) {
 	}
 }
 
-// A full stream takes no more events of reads, and still those of effects; the
-// last of it is for the ends of those that have begun.
+// A full stream refuses events of reads, and still takes events of effects. The last of
+// its room is for the ends of calls that have begun.
 func TestC1ReadsLeaveRoomForEffects(t *testing.T) {
 	t.Parallel()
 	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {
@@ -171,7 +171,7 @@ func TestC1ReadsLeaveRoomForEffects(t *testing.T) {
 	}
 }
 
-// What has waited for a stream takes no more of it at once than its part.
+// Records that waited for a stream take at once no more of it than their part.
 func TestC1WaitingReadsLeaveRoomForEffects(t *testing.T) {
 	t.Parallel()
 	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 )
 
-// run sends what was put until the trail is closed.
+// run sends records until the trail is closed.
 func (t *Trail) run() {
 	defer close(t.done)
 	tick := time.NewTicker(checkEvery)
@@ -22,7 +22,7 @@ func (t *Trail) run() {
 	for {
 		select {
 		case <-t.wake:
-			// While the trail takes nothing, it is tried no more often than it ticks.
+			// While the trail takes nothing, it is tried only at each tick.
 			if t.closed() != nil || t.stalled() != nil {
 				t.spill()
 				continue
@@ -41,7 +41,7 @@ func (t *Trail) run() {
 			t.renew()
 			t.counted(false)
 			if t.gone() {
-				t.spill() // to wait for an answer would only delay the next look
+				t.spill() // waiting for an answer would only delay the next check
 			} else {
 				t.forward()
 				t.inherit()
@@ -62,7 +62,7 @@ func (t *Trail) run() {
 	}
 }
 
-// Close sends what waits, or leaves it in the spool.
+// Close sends the waiting records, or leaves them in the spool.
 func (t *Trail) Close() {
 	close(t.quit)
 	<-t.done
@@ -72,29 +72,29 @@ func (t *Trail) Close() {
 	}
 }
 
-// gone reports whether the trail could not be looked at last.
+// gone reports whether the last check of the trail failed.
 func (t *Trail) gone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.away != nil
 }
 
-// took reports whether the trail has taken an event since.
+// storedSince reports whether the trail has taken an event since a time.
 func (t *Trail) storedSince(since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taken.After(since)
 }
 
-// check asks how full the trail is. A stream whose servers vote for a leader answers
-// nothing, and one that has just got one has not heard the question: it is asked again soon.
+// check asks how full the trail is. A stream without a leader does not answer, and a new
+// leader has missed the question, so it is asked again soon.
 func (t *Trail) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
 	began := time.Now()
 	err := t.log.Look(ctx)
 	if t.storedSince(began) {
-		err = nil // nobody answers the question, and events are stored
+		err = nil // the question is not answered, but events are stored
 	}
 	full := t.log.Room(auditlog.Begin)
 	t.looked = time.Now()
@@ -114,20 +114,21 @@ func (t *Trail) check() {
 	}
 }
 
-// counted queues the events of calls that were refused alike.
+// counted queues the events that stand for calls that were refused alike.
 func (t *Trail) counted(end bool) {
 	for _, i := range t.refusals.due(t.cfg.RefusalWindow, end) {
 		t.put(auditlog.Read, i)
 	}
 }
 
-// uses is what is sent first, and to where it is kept meanwhile.
+// uses are the kinds of records in the order of sending, with the spool that keeps each
+// meanwhile.
 func (t *Trail) uses(visit func(auditlog.Use, *spool) bool) {
 	_ = visit(auditlog.End, t.ends) && visit(auditlog.Read, t.spool)
 }
 
-// forward sends the queues, then the spools: the ends of calls with effects
-// always, the others while they leave room.
+// forward sends the queues, then the spools. It always sends the ends of calls with
+// effects; the other records only while they leave room for them.
 func (t *Trail) forward() {
 	t.uses(func(use auditlog.Use, s *spool) bool {
 		for left := t.log.Left(use); left > 0; left = t.log.Left(use) {
@@ -157,7 +158,7 @@ func records(batch []item) [][]byte {
 	return all
 }
 
-// unload sends what a spool has, as far as there is room.
+// unload sends the records of a spool, as far as there is room.
 func (t *Trail) unload(use auditlog.Use, s *spool) {
 	for left := t.log.Left(use); left > 0; left = t.log.Left(use) {
 		batch, end, err := s.read(group, left)
@@ -173,8 +174,8 @@ func (t *Trail) unload(use auditlog.Use, s *spool) {
 	}
 }
 
-// appendOf is append for events of a spool, which other edges may have made:
-// each is published as the edge that it is of.
+// appendOf is append for the events of a spool, which other edges may have made. Each is
+// published under the name of the edge that made it.
 func (t *Trail) appendOf(batch [][]byte) error {
 	for len(batch) > 0 {
 		edge, n := edgeOf(batch[0]), 1
@@ -206,15 +207,15 @@ func edgeOf(record []byte) string {
 	return e.Edge
 }
 
-// inherit sends what edges that died have left. Should this one die too before
-// it is done, all of it is sent again.
+// inherit sends the events that dead edges left. If this edge dies before it is done,
+// another one sends all of them again.
 func (t *Trail) inherit() {
 	if t.spool == nil || t.closed() != nil || t.stalled() != nil {
 		return
 	}
 	t.uses(func(use auditlog.Use, own *spool) bool {
 		if t.log.Left(use) <= 0 {
-			return true // to read what cannot be sent costs time
+			return true // reading records that cannot be sent costs time
 		}
 		err := own.orphans(func(s *spool) { t.unload(use, s) })
 		if text := fmt.Sprint(use, err); err != nil && text != t.orphaned {
@@ -225,7 +226,7 @@ func (t *Trail) inherit() {
 	})
 }
 
-// renew makes spools again whose files are gone.
+// renew makes spools again whose files have been lost.
 func (t *Trail) renew() {
 	if t.spool == nil {
 		return
@@ -239,7 +240,7 @@ func (t *Trail) renew() {
 	}
 }
 
-// spill moves the queues to the spools, as far as those have room.
+// spill moves the queues to the spools, as far as these have room.
 func (t *Trail) spill() {
 	if t.spool == nil {
 		return

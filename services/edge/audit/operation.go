@@ -11,9 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Operation does what an operator does on the bus itself, past all edges, and
-// records that it begins and how it ended, as a call. What the trail does not take
-// is not begun.
+// Operation does an operator's work on the bus itself, past all edges, and records its
+// beginning and its end as a call. If the trail does not take the beginning, the work
+// does not begin.
 func Operation(ctx context.Context, conn *bus.Conn, method, name, service string, do func() error) error {
 	log, err := auditlog.New(conn, "operator")
 	if err != nil {
@@ -40,7 +40,7 @@ func Operation(ctx context.Context, conn *bus.Conn, method, name, service string
 		f := fault.From(failed)
 		outcome, executed = string(f.Reason), f.Executed
 	}
-	// Also when the operator does not wait for it.
+	// Even if the operator no longer waits for it.
 	var stop context.CancelFunc
 	ctx, stop = context.WithTimeout(context.WithoutCancel(ctx), appendTime)
 	defer stop()

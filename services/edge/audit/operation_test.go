@@ -14,7 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Who has another program's secret hears so from one error, and the log has nothing else.
+// A caller with another program's secret gets one error that says so, and the log has no
+// other line.
 func TestOperationWithAnotherSecret(t *testing.T) {
 	t.Parallel()
 	fleet := bustest.NewFleet(t, bustest.Of(t, "svc"))
@@ -38,7 +39,7 @@ func TestOperationWithAnotherSecret(t *testing.T) {
 	}
 }
 
-// A name that an operator has given to a key already makes no second one, and the trail says so.
+// A second key with a name that is taken is not made, and the trail says so.
 func TestKeyOfATakenName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -2,12 +2,12 @@ package audit
 
 import "slices"
 
-// queue is what waits in memory: a line for each account, from which records are
-// taken in turn. When it is full, the account with the most loses its youngest
-// record, so that who floods it hides nothing of others.
+// queue holds the records that wait in memory: one line per account, from which they are
+// taken in turn. When it is full, the account with the most loses its youngest record, so
+// that an account that floods it hides nothing of others.
 type queue struct {
 	lines map[string]*line
-	turns []string // accounts, who is next first
+	turns []string // accounts, the next one first
 	n     int
 	bytes int
 	lost  uint64
@@ -24,17 +24,17 @@ type item struct {
 	record  []byte // an event, marshalled
 }
 
-// size is what an item takes in memory, about.
+// size is roughly what an item takes in memory.
 func (i item) size() int { return len(i.record) + 64 }
 
-// stored is at most what a record takes in the stream, besides that of its group.
+// stored is the most that a record takes in the stream, not counting its group.
 func stored(record []byte) int { return len(record) + 200 }
 
-// put adds a record, and drops one where too much waits.
+// put adds a record. If the queue is full, it drops one.
 func (q *queue) put(i item) {
 	for q.n >= maxQueued || q.bytes+i.size() > maxQueuedBytes {
 		longest := i.account
-		// Who has more than his share makes room himself, which needs no search.
+		// An account that exceeds its share makes room itself, so no search is needed.
 		if own := q.lines[i.account]; own == nil || own.bytes*len(q.lines) <= q.bytes {
 			for account, l := range q.lines {
 				if now := q.lines[longest]; now == nil || l.bytes > now.bytes {
@@ -83,7 +83,7 @@ func (q *queue) dropLast(account string) {
 	}
 }
 
-// take removes up to n records, and no more after so many bytes of a stream.
+// take removes up to n records, and up to a number of bytes in the stream.
 func (q *queue) take(n, bytes int) (batch []item) {
 	for ; len(batch) < n && bytes > 0 && len(q.turns) > 0; bytes -= stored(batch[len(batch)-1].record) {
 		account := q.turns[0]
@@ -104,7 +104,7 @@ func (q *queue) take(n, bytes int) (batch []item) {
 	return batch
 }
 
-// back puts records back that were taken last.
+// back puts back the records that were taken last.
 func (q *queue) back(batch []item) {
 	for n := len(batch) - 1; n >= 0; n-- {
 		l := q.line(batch[n].account)

@@ -16,17 +16,17 @@ import (
 const (
 	// refusalWindow is how long calls that are refused alike are one event.
 	refusalWindow = time.Minute
-	// refusalsAlike is how many of a kind are recorded in full in a window, and
+	// refusalsAlike is how many refusals of a kind are recorded in full in a window, and
 	// refusalsFull how many of an account.
 	refusalsAlike = 8
 	refusalsFull  = 256
-	// refusalsKept bounds the kinds of all accounts that are counted apart.
+	// refusalsKept bounds the kinds, of all accounts together, that are counted
+	// separately.
 	refusalsKept = 4096
 )
 
-// refusals are the calls that were refused lately. The first few of a kind are
-// recorded in full, the others are counted: a flood of them costs an event for
-// each kind and window.
+// refusals are the calls that were refused lately. The first few of a kind are recorded
+// in full, the others are counted: a flood of them costs one event per kind and window.
 type refusals struct {
 	seed maphash.Seed
 
@@ -36,8 +36,9 @@ type refusals struct {
 	since time.Time
 }
 
-// refusalKind is a kind: whose calls, and why they were refused. Without a door
-// it is every other kind of that account, and without an account that of all others.
+// refusalKind is a kind of refusals: the account, and why its calls were refused. Without
+// a door it stands for all other kinds of that account, and without an account for all
+// other accounts.
 type refusalKind struct {
 	account, outcome, door, method string
 	name                           uint64
@@ -51,9 +52,9 @@ type refusalCount struct {
 	first, last time.Time
 }
 
-// alike reports whether a call that failed is one of many that were refused
-// alike, and so has no event of its own: before anything of it was recorded, so
-// that nothing waits for it.
+// alike reports whether a call is one of many that were refused alike, and so has no
+// event of its own. It counts only if nothing of the call was recorded before, so no
+// event waits for an end.
 func (t *Trail) alike(account string, r gateway.Record) bool {
 	if r.Executed() != fault.No || r.Begun || r.Approval != nil || r.Err.Reason == fault.ApprovalRequired {
 		return false
@@ -65,7 +66,7 @@ func (t *Trail) alike(account string, r gateway.Record) bool {
 	})
 }
 
-// count notes a refused call, and reports whether it has an event of its own.
+// count counts a refused call, and reports whether it has an event of its own.
 func (r *refusals) count(account string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
 	kind := refusalKind{account, record.Outcome, record.Door, record.Method[:min(len(record.Method), maxWord)], maphash.String(r.seed, record.Name)}
 	r.mu.Lock()
@@ -83,7 +84,7 @@ func (r *refusals) count(account string, record gateway.Record, describe func() 
 	case room:
 		k = r.add(kind, account, describe())
 	default:
-		// Names without end are one kind, and so are callers.
+		// The number of names is unlimited, so they count as one kind. So do callers.
 		kind.door, kind.method, kind.name = "", "", 0
 		if r.kinds[kind] == nil && len(r.kinds) >= refusalsKept {
 			kind.account, account = "", ""
@@ -118,8 +119,8 @@ func (k *refusalCount) more() {
 	}
 }
 
-// due returns the events of what was counted, marshalled, once the window is
-// over or at the end, and begins the next one.
+// due returns the events for the counted calls, marshalled, once the window is over or at
+// the end, and begins the next window.
 func (r *refusals) due(window time.Duration, end bool) (items []item) {
 	r.mu.Lock()
 	if r.kinds == nil || !end && time.Since(r.since) < window {

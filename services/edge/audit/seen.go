@@ -12,11 +12,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/redact"
 )
 
-// ofEdge is who does what an edge does by itself, in the trail.
+// ofEdge is the principal, in the trail, of what an edge does by itself.
 const ofEdge = "edge"
 
-// Seen records what the edge has seen of a service, which is no call: about is JSON. It
-// does not wait.
+// Seen records an observation of the edge about a service, which is not a call: about is
+// JSON. It does not wait.
 func (t *Trail) Seen(method, name, service string, about []byte) {
 	id := bus.NewCallID()
 	arguments, note := redact.JSON(about, maxArguments)

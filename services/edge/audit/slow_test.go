@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// slowDisk has messages of the trail acknowledged after so long. It says when one has come.
+// slowDisk delays each acknowledgement of the trail. The channel receives a value when a
+// message has come.
 func (w *world) slowDisk(t testing.TB, each time.Duration) <-chan struct{} {
 	t.Helper()
 	s, err := w.js.Stream(t.Context(), "AUDIT")
@@ -54,8 +55,8 @@ func TestSlowDisk(t *testing.T) {
 	})
 }
 
-// rounds tries again what a busy machine may spoil: a disk that is nearly too slow has a
-// few tenths of a second left.
+// rounds repeats a test that a busy machine may spoil: with a disk that is nearly too
+// slow, only a few tenths of a second are left.
 func rounds(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
@@ -67,7 +68,7 @@ func rounds(t *testing.T, try func() error) {
 	t.Error(err)
 }
 
-// What a disk takes long for is not sent twice for ever.
+// Records for which a disk takes long are not sent twice forever.
 func TestSlowDiskHasNoMoreToDo(t *testing.T) {
 	t.Parallel()
 	rounds(t, func() error {

@@ -21,7 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 )
 
-// maxRecord bounds an event on disk; what claims to be larger is damage.
+// maxRecord bounds an event on disk; a record that claims to be larger is damage.
 const maxRecord = 1 << 20
 
 const (
@@ -34,9 +34,9 @@ var (
 	errSpoolGone = errors.New("the file of the audit spool was removed or replaced")
 )
 
-// spool is a file of events that wait. It belongs to one edge, which holds its
-// lock; what is in the file of an edge that died another one sends. Each record is its length
-// and its CRC-32, both of four bytes, and the event, marshalled.
+// spool is a file of events that wait. It belongs to one edge, which holds its lock;
+// another edge sends the events that a dead edge left. Each record is its length and its
+// CRC-32, both of four bytes, and the marshalled event.
 type spool struct {
 	limit int64
 	log   *slog.Logger
@@ -45,19 +45,20 @@ type spool struct {
 	lock  *flock.Flock
 	file  *os.File
 	flush func() error // file.Sync
-	start int64        // what is before was sent
+	start int64        // the records before it were sent
 	end   int64
-	// failed is why a sync failed; nil for none. Linux says so once and then counts those pages as
-	// written, so nothing that a later sync says is true of what was in the file by then.
+	// failed is why a sync failed; nil if none did. Linux reports such an error once and
+	// then counts the pages as written, so the result of a later sync does not hold for
+	// the bytes that were in the file by then.
 	failed error
-	// added counts what add has written, and synced, which has a lock of its own, how much of
-	// that is on the disk.
+	// added counts the writes of add. synced, which has its own lock, says how many of
+	// them are on the disk.
 	added   uint64
 	syncing sync.Mutex
 	synced  uint64
 }
 
-// openSpool takes a file of dir that nobody has, or makes one.
+// openSpool takes a file of dir that no edge holds, or makes one.
 func openSpool(dir string, limit int64, log *slog.Logger) (s *spool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
@@ -90,13 +91,13 @@ func spoolFiles(dir string) (files []string, err error) {
 	return files, err
 }
 
-// orphans takes, one after the other, the files next to this one in which
-// something waits and that nobody has: their edges have died.
+// orphans takes, one after the other, the files in this directory that have waiting
+// events and that no edge holds: their edges have died.
 func (s *spool) orphans(visit func(*spool)) error {
 	own := s.path()
 	files, err := spoolFiles(filepath.Dir(own))
 	for _, path := range files {
-		// Those of living edges are mostly empty; leave their locks alone.
+		// The files of living edges are mostly empty; leave their locks alone.
 		if info, statErr := os.Stat(path); path == own || statErr != nil || info.Size() == 0 {
 			continue
 		}
@@ -112,7 +113,7 @@ func (s *spool) orphans(visit func(*spool)) error {
 	return err
 }
 
-// takeSpool opens a file; nil when another edge has it.
+// takeSpool opens a file; nil if another edge holds it.
 func takeSpool(path string, limit int64, log *slog.Logger) (*spool, error) {
 	s := &spool{limit: limit, log: log, lock: flock.New(path)}
 	held, err := s.lock.TryLock()
@@ -133,8 +134,9 @@ func takeSpool(path string, limit int64, log *slog.Logger) (*spool, error) {
 	return s, nil
 }
 
-// syncDir makes the names of a directory outlast a loss of power. Some file systems cannot, and
-// some need not: what fails here fails again where an event is synced.
+// syncDir makes the names in a directory survive a loss of power. Some file systems
+// cannot do that, and some need not. A real failure here shows again when an event is
+// synced.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()
@@ -142,8 +144,9 @@ func syncDir(dir string) {
 	}
 }
 
-// setAside moves what is behind the last whole record to a file of its own, for people. Mostly that is a
-// record that the machine was writing when it lost power, which no call has waited for.
+// setAside moves the bytes behind the last whole record to a file of their own, for
+// people. Mostly they are a record that the machine was writing when it lost power, which
+// no call has waited for.
 func (s *spool) setAside() error {
 	info, err := s.file.Stat()
 	if err != nil || info.Size() <= s.end {
@@ -162,7 +165,7 @@ func (s *spool) setAside() error {
 	return s.file.Truncate(s.end)
 }
 
-// wholeRecords is where the last whole record ends.
+// wholeRecords is the position at which the last whole record ends.
 func wholeRecords(file *os.File) (end int64, err error) {
 	in := bufio.NewReader(file)
 	for {
@@ -177,8 +180,8 @@ func wholeRecords(file *os.File) (end int64, err error) {
 	}
 }
 
-// most is how large the file may be with an event of such a use: a call that begins leaves
-// room for its end, and for those of the calls that have begun.
+// most is how large the file may be with an event of such a use. A call that begins
+// leaves room for its own end, and for the ends of the calls that have begun.
 func (s *spool) most(use auditlog.Use) int64 {
 	if use == auditlog.Begin {
 		return s.limit / 2
@@ -186,11 +189,11 @@ func (s *spool) most(use auditlog.Use) int64 {
 	return s.limit
 }
 
-// largeEvent is what a large event takes: its arguments and its texts are cut.
+// largeEvent is the size of a large event: its arguments and its texts are cut.
 const largeEvent = maxArguments + maxName + 2<<10
 
-// room returns an error if the file cannot keep another event of such a use, or may have no room
-// for it.
+// admits returns an error if the file has no room for another event of such a use, or
+// must keep the room free.
 func (s *spool) admits(use auditlog.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,14 +206,14 @@ func (s *spool) admits(use auditlog.Use) error {
 	return nil
 }
 
-// fit returns nil if what is added outlasts this edge.
+// fit returns nil if added events survive this edge.
 func (s *spool) fit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unfit()
 }
 
-// unfit returns why nothing that is added would outlast this edge. Its caller holds mu.
+// unfit returns why added events would not survive this edge. The caller holds mu.
 func (s *spool) unfit() error {
 	switch {
 	case s.failed != nil:
@@ -221,7 +224,8 @@ func (s *spool) unfit() error {
 	return nil
 }
 
-// gone reports whether the file is no longer where another edge, or the next one, looks for it.
+// gone reports whether the file is no longer where another edge, or the next one, looks
+// for it.
 func (s *spool) gone() bool {
 	there, err := os.Stat(s.lock.Path())
 	if err != nil {
@@ -231,7 +235,8 @@ func (s *spool) gone() bool {
 	return err == nil && !os.SameFile(there, own)
 }
 
-// renew takes another file in place of one that is gone, once nothing waits in that.
+// renew takes another file in place of a lost one, once the lost one has no waiting
+// events.
 func (s *spool) renew() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -257,7 +262,7 @@ func (s *spool) path() string {
 	return s.lock.Path()
 }
 
-// add appends events, all or none. If sync is set they are on the disk when it returns;
+// add appends events, all or none. If sync is set, they are on the disk when it returns;
 // after an error they may be.
 func (s *spool) add(sync bool, use auditlog.Use, events ...[]byte) error {
 	var data []byte
@@ -273,8 +278,8 @@ func (s *spool) add(sync bool, use auditlog.Use, events ...[]byte) error {
 	return err
 }
 
-// write appends bytes, and returns how many times it has by then. If safe is set, they have to
-// outlast this edge.
+// write appends bytes, and returns the number of writes so far. If safe is set, they have
+// to survive this edge.
 func (s *spool) write(data []byte, most int64, safe bool) (added uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,7 +299,8 @@ func (s *spool) write(data []byte, most int64, safe bool) (added uint64, err err
 	return s.added, nil
 }
 
-// sync returns when what was added is on the disk. Callers that wait meanwhile share the next sync.
+// sync returns when everything that was added is on the disk. Callers that wait meanwhile
+// share the next sync.
 func (s *spool) sync(added uint64) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -305,7 +311,7 @@ func (s *spool) sync(added uint64) error {
 	all, flush, err := s.added, s.flush, s.failed
 	s.mu.Unlock()
 	if err != nil {
-		return err // of the sync that was to write it
+		return err // the error of the sync that was to write it
 	}
 	if err := flush(); err != nil {
 		s.mu.Lock()
@@ -317,8 +323,9 @@ func (s *spool) sync(added uint64) error {
 	return nil
 }
 
-// read returns up to n events that wait, no more after so many bytes of a stream, and where
-// they end. An error means that what is behind them is lost; end is then that of the file.
+// read returns up to n waiting events, and up to a number of bytes in the stream, and the
+// position at which they end. An error means that everything behind them is lost; end is
+// then the end of the file.
 func (s *spool) read(n, bytes int) (events [][]byte, end int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +341,7 @@ func (s *spool) read(n, bytes int) (events [][]byte, end int64, err error) {
 	return events, end, nil
 }
 
-// drop forgets what is before end, and reports whether nothing waits any more.
+// drop forgets the events before end, and reports whether no event waits any more.
 func (s *spool) drop(end int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +361,7 @@ func (s *spool) waiting() int64 {
 	return s.end - s.start
 }
 
-// close leaves the file to whoever takes it next.
+// close leaves the file to the next edge that takes it.
 func (s *spool) close() {
 	if s.file != nil {
 		_ = s.file.Close()
@@ -364,7 +371,7 @@ func (s *spool) close() {
 
 var errDamaged = errors.New("a record of the spool is damaged")
 
-// record reads a record: its event, and how many bytes it has.
+// record reads a record: its event, and its size in bytes.
 func record(in io.Reader) ([]byte, int64, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 )
 
-// runs makes a call with an effect, which does not wait for the trail longer than for its first event.
+// runs makes a call with an effect, which waits for the trail only for its first event.
 func (w *world) runs(t *testing.T, e *edge) {
 	t.Helper()
 	before, began := w.executions(), time.Now()
@@ -29,7 +29,8 @@ func (w *world) runs(t *testing.T, e *edge) {
 	}
 }
 
-// complete requires that each execution has its beginning and its end in the stream, but so many.
+// complete requires that each execution has its beginning and its end in the stream,
+// except for some.
 func (w *world) complete(t *testing.T, but int) {
 	t.Helper()
 	events := w.events(t)
@@ -48,7 +49,8 @@ func (w *world) complete(t *testing.T, but int) {
 	}
 }
 
-// While the stream is away a call with an effect has its beginning on the disk before it runs.
+// While the stream is away, the beginning of a call with an effect is on the disk before
+// the call runs.
 func TestBeginningIsOnTheDiskBeforeTheEffect(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -66,7 +68,7 @@ func TestBeginningIsOnTheDiskBeforeTheEffect(t *testing.T) {
 	if data, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(data), audit.Begun) {
 		t.Errorf("its handler runs, and the disk has %q, %v", data, err)
 	}
-	e.kill() // nothing of the end is known
+	e.kill() // the end is not known
 	w.svc.Release <- struct{}{}
 	<-ended
 	e.close()
@@ -83,8 +85,9 @@ func TestBeginningIsOnTheDiskBeforeTheEffect(t *testing.T) {
 	})
 }
 
-// Beginnings take half of the room of calls with effects at most: the rest is for their ends. Beyond
-// that calls are refused, and nothing that ran lacks an end or has its answer withheld.
+// Beginnings take at most half of the room for calls with effects: the rest is for their
+// ends. Beyond that, calls are refused; no call that ran lacks an end or has its answer
+// withheld.
 func TestSpoolIsFullOfBeginnings(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -114,7 +117,8 @@ func TestSpoolIsFullOfBeginnings(t *testing.T) {
 	w.calls(t, e)
 }
 
-// An edge whose spool cannot be written either refuses, runs nothing and says so.
+// If an edge cannot write its spool either, it refuses calls with an effect, runs none of
+// them and says so.
 func TestSpoolCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -126,7 +130,7 @@ func TestSpoolCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Callers that wait for the disk at once all have their events there, each once.
+// Callers that wait for the disk at the same time all have their events there, each once.
 func TestManyBeginningsAtOnce(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -148,7 +152,7 @@ func TestManyBeginningsAtOnce(t *testing.T) {
 	w.complete(t, 0)
 }
 
-// An edge that is killed leaves its spool to those that live, or to the next one.
+// The spool of a killed edge goes to the living edges, or to the next one.
 func TestSpoolOfAKilledEdge(t *testing.T) {
 	t.Parallel()
 	for _, survived := range []bool{false, true} {
@@ -176,8 +180,8 @@ func TestSpoolOfAKilledEdge(t *testing.T) {
 	}
 }
 
-// leaveSpools has two edges die that could send none of ten records each. The
-// stream is gone after that.
+// leaveSpools makes two edges die that each could not send their ten records. The stream
+// is gone after that.
 func (w *world) leaveSpools(t *testing.T, dir string) {
 	t.Helper()
 	edges := []*edge{w.join2(t, dir), w.join2(t, dir)}
@@ -191,11 +195,11 @@ func (w *world) leaveSpools(t *testing.T, dir string) {
 		e.kill()
 	}
 	for _, e := range edges {
-		e.close() // a process that ends lets its locks go
+		e.close() // a process that ends releases its locks
 	}
 }
 
-// join2 is join while the stream is gone, which joining makes.
+// join2 is join while the stream is gone; joining would make it.
 func (w *world) join2(t *testing.T, dir string) *edge {
 	t.Helper()
 	e := w.join(t, dir, true)

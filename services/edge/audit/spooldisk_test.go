@@ -15,8 +15,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 )
 
-// After a sync failed, the disk may lack all that was in the file by then, and a later sync does not
-// say so. So nobody whose record was in it runs, nor anybody after that, until its events are sent.
+// After a sync failed, the disk may lack everything that was in the file by then, and a
+// later sync does not say so. So no caller whose record was in it runs, nor any caller
+// after it, until the events are sent.
 func TestSyncFails(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
@@ -36,7 +37,7 @@ func TestSyncFails(t *testing.T) {
 	before := e.trail.Stats().Spooled
 	both.Go(func() { _, errs[0] = e.Do(context.WithoutCancel(t.Context()), call("effect", "{}"), nil) })
 	<-syncs
-	syncs <- struct{}{} // it is under way
+	syncs <- struct{}{} // a sync is under way
 	one := e.trail.Stats().Spooled
 	both.Go(func() { _, errs[1] = e.Do(context.WithoutCancel(t.Context()), call("effect", "{}"), nil) })
 	bustest.Eventually(t, "the second one has written its record", func() bool { return e.trail.Stats().Spooled-one >= one-before })
@@ -63,8 +64,8 @@ func TestSyncFails(t *testing.T) {
 	w.runs(t, e)
 }
 
-// An edge whose spool is removed makes a new one. With events in a file that no other edge would
-// find, it runs nothing until they are sent.
+// An edge whose spool is removed makes a new one. While it has events in a file that no
+// other edge would find, it runs nothing until they are sent.
 func TestSpoolIsRemoved(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), filepath.Join(t.TempDir(), "spool")
@@ -104,10 +105,11 @@ func TestSpoolIsRemoved(t *testing.T) {
 	bustest.Connect(t, w.url)
 	w.join(t, dir, true)
 	w.waitFor(t, 2)
-	w.complete(t, w.executions()-1) // those before went with the stream that was deleted
+	w.complete(t, w.executions()-1) // the earlier ones went with the deleted stream
 }
 
-// While a spool cannot be made again the edge says so, although calls run as long as NATS takes events.
+// While a spool cannot be made again, the edge says so, although calls run as long as
+// NATS takes events.
 func TestSpoolCannotBeMadeAgain(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), filepath.Join(t.TempDir(), "spool")
@@ -130,8 +132,8 @@ func TestSpoolCannotBeMadeAgain(t *testing.T) {
 	w.refused(t, e)
 }
 
-// What a loss of power leaves behind the last record is set aside, and nothing else is lost: half a
-// record, zeros, or other bytes.
+// Whatever a loss of power leaves behind the last record is set aside, and nothing else
+// is lost: half a record, zeros, or other bytes.
 func TestTornSpool(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte("event "), 1000)
@@ -183,7 +185,8 @@ func TestTornSpool(t *testing.T) {
 	}
 }
 
-// A file that cannot be taken, as one of whose damaged end no copy can be made, keeps no edge from starting.
+// A file that cannot be taken, for example because its damaged end cannot be copied, does
+// not keep an edge from starting.
 func TestSpoolThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -208,7 +211,8 @@ func TestSpoolThatCannotBeTaken(t *testing.T) {
 	}
 }
 
-// Whatever a spool file has, an edge can open it, and what it adds is there for the next one.
+// Whatever a spool file contains, an edge can open it, and the next one finds the events
+// that it adds.
 func FuzzSpool(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, 64))

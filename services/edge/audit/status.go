@@ -10,17 +10,18 @@ import (
 
 // Stats are counts of a trail.
 type Stats struct {
-	// Queued events wait in memory, Spooled bytes on disk.
+	// Queued is the number of events that wait in memory, Spooled the bytes of those on
+	// disk.
 	Queued  int
 	Spooled int64
-	// Dropped events are lost: of calls without effects, and of answers that
+	// Dropped is the number of lost events: of calls without effects, and of answers that
 	// were withheld.
 	Dropped uint64
-	// Stream is what waits on the bus for the audit service.
+	// Stream is the state of the events that wait on the bus for the audit service.
 	Stream auditlog.State
 }
 
-// Stats returns the counts of now.
+// Stats returns the current counts.
 func (t *Trail) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,8 +35,8 @@ func (t *Trail) Stats() Stats {
 	return s
 }
 
-// Status says for people how the trail is. The error says why calls with effects
-// are refused, and what to do.
+// Status describes the state of the trail for people. The error says why calls with
+// effects are refused, and what to do.
 func (t *Trail) Status() (string, error) {
 	if err := t.unready(); err != nil {
 		return "", fmt.Errorf("calls with effects are refused: %w", err)
@@ -59,7 +60,8 @@ func (t *Trail) Status() (string, error) {
 	return line, nil
 }
 
-// cause is why the trail refused something; what a client is told of that adds nothing.
+// cause is why the trail refused something, without the text for clients, which adds
+// nothing.
 func cause(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) && f.Unwrap() != nil {

@@ -1,10 +1,10 @@
-// Package budget bounds the bytes of results that an edge holds: from when they
-// arrive from the bus until their client has taken them. Without a bound the
-// memory of an edge is that of its slowest readers. A call whose result will be
-// large begins only if there is room for it (expect.go).
+// Package budget bounds the bytes of results that an edge holds: from their arrival from
+// the bus until their client has taken them. Without a bound, the slowest readers would
+// decide how much memory an edge needs. A call whose result will be large begins only if
+// there is room for it (expect.go).
 //
-// Bytes are counted once for each result, by its length; a door may have a second
-// copy for a moment, in another form.
+// Bytes are counted once for each result, by its length; a door may have a second copy in
+// another form for a moment. Start with Budget.Open and Meter.Take.
 package budget
 
 import (
@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// DefaultLimit is what one edge holds at most, in bytes.
+	// DefaultLimit is the most that one edge holds, in bytes.
 	//limit:call large results that an edge holds until clients have read them | `overloaded`
 	DefaultLimit = 128 << 20
-	// small is what a part of a request may hold and still have the last quarter of
-	// the budget: who asks for little is not refused because of others, who ask for
+	// small is how much a part of a request may hold and still use the last quarter of
+	// the budget: a caller that asks for little is not refused because others ask for
 	// much.
 	//limit:call a result that counts as large | it is taken up to three quarters of that
 	small = 256 << 10
-	// brief is what a call may bring without being counted: those that are have a
-	// bound in number.
+	// brief is how much a call may bring without being counted: the number of such calls
+	// is limited elsewhere.
 	//limit:call arguments of a call that count towards 128 MiB of an edge
 	brief = 4 << 10
 )
@@ -36,22 +36,24 @@ type Budget struct {
 
 	mu      sync.Mutex
 	held    int64
-	parties map[string]int64 // what each party holds, in small results too
+	parties map[string]int64 // bytes that each party holds, in small results too
 
-	// What calls under way are expected to bring: in all, at each depth, and for each
-	// party there; and the sizes of results that say so.
+	// The bytes that calls under way are expected to bring: in all, at each depth, and
+	// for each party there; and the sizes of earlier results, on which the expectation
+	// rests.
 	expected   int64
 	expectedAt map[uint32]int64
 	expectedBy map[expecting]int64
 	sources    map[Source]*means
-	// How many calls wait for room, in all and by party. freed is closed when there is
-	// more, nil if none waits; since counts the bytes that became free meanwhile.
+	// The number of calls that wait for room, in all and by party. freed is closed when
+	// there is more room, nil if no call waits; since counts the bytes that became free
+	// meanwhile.
 	waiting   int
 	waitingOf map[string]int
 	freed     chan struct{}
 	since     int64
 
-	carried  int64            // what calls in flight have brought; see Carry
+	carried  int64            // bytes that calls in flight have brought; see Carry
 	carriers map[string]int64 // by party
 }
 
@@ -66,8 +68,9 @@ func New(limit int64) *Budget {
 	}
 }
 
-// MaxRequest is what the results of one request may have together, where its
-// answer is one value: a quarter of all, which has room for two of the largest.
+// MaxRequest is how many bytes the results of one request may have together, if its
+// answer is one value: a quarter of the limit, which has room for two of the largest
+// results.
 func (b *Budget) MaxRequest() int64 { return b.limit / 4 }
 
 // Held is how many bytes are held now.
@@ -77,20 +80,20 @@ func (b *Budget) Held() int64 {
 	return b.held
 }
 
-// Expected is how many bytes calls under way are expected to bring, of large results.
+// Expected is how many bytes of large results calls under way are expected to bring.
 func (b *Budget) Expected() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.expected
 }
 
-// Account is what one request holds. A nil account holds anything.
+// Meter is the account of one request. A nil Meter holds any amount.
 type Meter struct {
 	budget *Budget
 	above  *Meter // of the request that this one is a part of
-	max    int64  // of what it takes in all, 0 for none
+	max    int64  // limit of the total that it takes, 0 for none
 
-	// All of it is guarded by the budget's lock.
+	// All fields are guarded by the budget's lock.
 	party    string
 	held     int64
 	taken    int64
@@ -101,17 +104,17 @@ type Meter struct {
 
 type key struct{}
 
-// Open makes an account for what is done with the context it returns. max bounds
-// what is taken in all, in bytes; 0 for no bound. Release returns all that the
-// account holds; releasing again does nothing.
+// Open makes an account for everything that is done with the context it returns. max
+// bounds the total that is taken, in bytes; 0 for no bound. release returns all bytes
+// that the account holds; releasing again does nothing.
 func (b *Budget) Open(ctx context.Context, max int64) (_ context.Context, release func()) {
 	a := &Meter{budget: b, max: max}
 	return context.WithValue(ctx, key{}, a), a.end
 }
 
-// Part makes an account for a part of the request whose account the context has,
-// so that what the part holds can be released before the rest. What it takes
-// counts for the whole request. Without an account in ctx nothing is counted.
+// Part makes an account for a part of the request whose account the context has, so that
+// the part can be released before the rest. Its bytes count for the whole request.
+// Without an account in ctx nothing is counted.
 func Part(ctx context.Context) (_ context.Context, release func()) {
 	above := From(ctx)
 	if above == nil {
@@ -121,14 +124,14 @@ func Part(ctx context.Context) (_ context.Context, release func()) {
 	return context.WithValue(ctx, key{}, a), a.end
 }
 
-// Of returns the account of a context, nil if it has none.
+// From returns the account of a context, nil if it has none.
 func From(ctx context.Context) *Meter {
 	a, _ := ctx.Value(key{}).(*Meter)
 	return a
 }
 
-// Full reports whether a result did not fit into what the request may take in
-// all. What has not begun need not begin then.
+// Full reports whether a result did not fit into the request's total. Calls of the
+// request that have not begun need not begin then.
 func (a *Meter) Full() bool {
 	if a == nil {
 		return false
@@ -145,7 +148,7 @@ func (a *Meter) root() *Meter {
 	return a
 }
 
-// For says which party the account counts for from now on; see gateway.Account.
+// For sets the party that the account counts for from now on; see gateway.Account.
 func (a *Meter) For(party string) {
 	if a == nil {
 		return
@@ -161,16 +164,16 @@ func (a *Meter) moveTo(party string) {
 	a.budget.count(a.party, a.held)
 }
 
-// count adds n bytes to what a party holds.
+// count adds n bytes to the amount that a party holds.
 func (b *Budget) count(party string, n int64) {
 	if b.parties[party] += n; b.parties[party] == 0 {
 		delete(b.parties, party)
 	}
 }
 
-// Take makes room for n bytes of a result that has arrived. The error is a
-// *fault.Error that says that the call ran: with reason ResultTooLarge when the
-// request has taken too much, Overloaded when there is no room at the edge.
+// Take makes room for n bytes of a result that has arrived. The error is a *fault.Error
+// that says that the call ran: with reason ResultTooLarge if the request has taken too
+// much, Overloaded if the edge has no room.
 func (a *Meter) Take(n int) error {
 	if a == nil {
 		return nil
@@ -227,11 +230,11 @@ func tooLarge(max int64) *fault.Error {
 	return fault.New(fault.ResultTooLarge, "the results of one request have at most %d bytes together", max)
 }
 
-// NotBegun refuses a call of a request that is full: nothing ran.
+// NotBegun is the error of a call that does not begin because its request is full.
 func (a *Meter) NotBegun() error { return tooLarge(a.root().max).Ran(fault.No) }
 
-// Carry makes room for what a call of a party has brought, n bytes, until release,
-// which is called once. All calls have as much room as all results have, and a
+// Carry makes room for the n bytes that a call of a party has brought, until release,
+// which is called once. All calls together have as much room as all results have, and a
 // party half of it. The error is a *fault.Error with reason Overloaded.
 func (b *Budget) Carry(party string, n int) (release func(), err error) {
 	if n <= brief {

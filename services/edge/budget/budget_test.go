@@ -70,7 +70,7 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		refused(t, other.Take(mib), fault.Overloaded, fault.Yes)
-		// What is small has room still, of whoever has not had half.
+		// A small result still has room, if its party has not had half.
 		refused(t, again.Take(1), fault.Overloaded, fault.Yes)
 		var last error
 		small := 0

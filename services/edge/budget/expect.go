@@ -7,11 +7,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Nobody knows the size of a result before it is made, so the results that a tool had
-// lately say what the next one needs, as they do at an instance (ADR 0095). A call whose
-// result will be large begins only if there is room for that; until the result is here,
-// the calls after it find that much less. What has arrived counts by itself: expected
-// bytes never refuse a result.
+// Nobody knows the size of a result before it is made, so the edge expects what the
+// tool's recent results lead to expect; instances do the same (ADR 0095). A call whose
+// result will be large begins only if there is room for it, and until the result is here,
+// later calls find that much less room. Results that have arrived are counted themselves:
+// expected bytes never refuse a result.
 
 const (
 	// maxSources is how many tools, prompts and resources with large results an edge
@@ -21,8 +21,9 @@ const (
 	//limit:call callers of each of them | others are forgotten
 	maxPartiesOf = 64
 	// maxWait is how long a call that is about to begin waits for room: an instance holds
-	// a slot for it. maxWaiting is how many do, and maxWaitingOf how many of one party, so
-	// that one whose results nobody reads leaves places to others.
+	// a slot for it. maxWaiting is how many calls may wait, and maxWaitingOf how many of
+	// one party, so that a party whose results nobody reads leaves room to wait for
+	// others.
 	//limit:time a call waits for room for its result | `overloaded`
 	maxWait = 500 * time.Millisecond
 	//limit:call calls that wait so | `overloaded`
@@ -30,38 +31,38 @@ const (
 	maxWaitingOf = maxWaiting / 2
 )
 
-// Source is where results come from: a tool, prompt or resource of a service.
+// Source is the origin of results: a tool, prompt or resource of a service.
 type Source struct{ Service, Method, Name string }
 
-// means are the sizes of a source's results, in bytes: the mean of all, and of those of
-// each party. Each new result counts half.
+// means are the average sizes of a source's results, in bytes: of all results, and of
+// each party's. Each new result counts half.
 type means struct {
 	all   int64
 	party map[string]int64
 }
 
-// expecting is who expects results: a party, by calls of one depth. So no call waits
-// for room that those above it expect.
+// expecting is a group of expected results: of one party, by calls of one depth. A call
+// therefore never waits for room that the calls above it expect.
 type expecting struct {
 	party string
 	depth uint32
 }
 
-// Result is the room of the result of one call. The zero value has no bound.
+// Result is the room for the result of one call. The zero value has no bound.
 type Result struct {
 	account *Meter
 	who     expecting
-	size    int64 // what its source leads to expect
-	left    int64 // what is expected and has not arrived
+	size    int64 // expected size, from its source
+	left    int64 // bytes that are expected and have not arrived
 	arrived int64
 	known   bool // the source had large results lately
-	// tooLarge says that what arrived was more than has room even at an idle edge.
+	// tooLarge is set if the bytes that arrived have no room even at an idle edge.
 	tooLarge bool
 }
 
-// Await is For, and has r take the result of a call. It reports whether that will be
-// large, by the results that its source had lately: such a call begins only once Expect
-// has made room. Done has to be called when the call is over.
+// Await is For, and prepares r for the result of a call. It reports whether the result
+// will be large, judging by the source's recent results: such a call begins only once
+// Expect has made room. Call Done when the call is over.
 func (a *Meter) Await(r *Result, party string, depth uint32, of Source) (large bool) {
 	*r = Result{account: a, who: expecting{party, depth}}
 	if a == nil {
@@ -75,10 +76,10 @@ func (a *Meter) Await(r *Result, party string, depth uint32, of Source) (large b
 	return r.size > small
 }
 
-// Expect makes room for a large result, once; it waits a moment for that. The error is a
+// Expect makes room for a large result, once; it waits a moment for room. The error is a
 // *fault.Error that says that the call did not run: with reason ResultTooLarge if the
 // request has no room for it beside its other results, Overloaded if the edge has none.
-// One result has room at an edge that is idle, however large those before it were.
+// An idle edge has room for one result, however large the results before it were.
 func (r *Result) Expect(ctx context.Context) error {
 	if r.account == nil {
 		return nil
@@ -102,7 +103,7 @@ func (r *Result) Expect(ctx context.Context) error {
 		select {
 		case <-freed:
 		case <-late.C:
-			over = true // small results may have made room that nobody was woken for
+			over = true // small results may have made room without waking anybody
 		case <-ctx.Done():
 			b.mu.Lock()
 			b.wait(r.who.party, -1)
@@ -113,7 +114,7 @@ func (r *Result) Expect(ctx context.Context) error {
 	}
 }
 
-// wait counts n calls more, or fewer, of a party that wait for room.
+// wait adds n to the number of calls of a party that wait for room; n may be negative.
 func (b *Budget) wait(party string, n int) {
 	b.waiting += n
 	if b.waitingOf[party] += n; b.waitingOf[party] == 0 {
@@ -121,8 +122,8 @@ func (b *Budget) wait(party string, n int) {
 	}
 }
 
-// free notes that there is room for n bytes more. It wakes the calls that wait for that,
-// but not for each small result: those are many, and help no large one.
+// free notes that n more bytes are free. It wakes the calls that wait for room, but not
+// after each small result: there are many of those, and they do not help a large one.
 func (b *Budget) free(n int64) {
 	if b.since += n; b.freed != nil && b.since > small {
 		close(b.freed)
@@ -130,7 +131,7 @@ func (b *Budget) free(n int64) {
 	}
 }
 
-// fit makes room if there is some.
+// fit makes room for the result if there is some.
 func (r *Result) fit() error {
 	a := r.account
 	b := a.budget
@@ -151,7 +152,7 @@ func (r *Result) fit() error {
 	return nil
 }
 
-// expect counts n bytes more, or fewer, that are expected.
+// expect adds n to the bytes that are expected; n may be negative.
 func (r *Result) expect(n int64) {
 	if n == 0 {
 		return
@@ -168,8 +169,8 @@ func (r *Result) expect(n int64) {
 	}
 }
 
-// Take is Account.Take for a part of this result. A result that has no room even at an
-// idle edge is ResultTooLarge.
+// Take is Meter.Take for a part of this result. If a result does not fit even at an idle
+// edge, the reason is ResultTooLarge.
 func (r *Result) Take(n int) error {
 	a := r.account
 	if a == nil {
@@ -192,9 +193,9 @@ func (r *Result) Take(n int) error {
 	return err
 }
 
-// Done ends what is expected, and notes that the call had a result of size bytes; 0 for a
-// call without one. If the result was too large, the bytes that arrived are noted. A result
-// that found the edge full says nothing of the next.
+// Done ends the expectation, and records that the call had a result of size bytes; 0 for
+// a call without one. If the result was too large, the bytes that arrived are recorded. A
+// result that found the edge full says nothing about the next one.
 func (r *Result) Done(of Source, size int) {
 	n := int64(size)
 	if r.tooLarge {
@@ -216,8 +217,9 @@ func (r *Result) Done(of Source, size int) {
 	b.note(of, r.who.party, n)
 }
 
-// expects is the size of the next result of a source for a party, and whether results
-// of the source were large lately. A party's own results say more than those of others.
+// expects is the expected size of a source's next result for a party, and whether the
+// source had large results lately. A party's own results predict it better than the
+// results of others.
 func (b *Budget) expects(of Source, party string) (n int64, known bool) {
 	m := b.sources[of]
 	if m == nil {
@@ -229,7 +231,7 @@ func (b *Budget) expects(of Source, party string) (n int64, known bool) {
 	return m.all, true
 }
 
-// note takes the means of a source half way to the size of a result.
+// note moves the means of a source half way to the size of a result.
 func (b *Budget) note(of Source, party string, n int64) {
 	m := b.sources[of]
 	if m == nil {
@@ -255,7 +257,7 @@ func (b *Budget) note(of Source, party string, n int64) {
 	m.party[party] = (own + n) / 2
 }
 
-// forgetAny makes room for one more.
+// forgetAny removes one entry, to make room for another.
 func forgetAny[K comparable, V any](m map[K]V) {
 	for one := range m {
 		delete(m, one)

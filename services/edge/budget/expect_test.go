@@ -13,7 +13,7 @@ import (
 
 var list = budget.Source{Service: "svc", Method: "tools/call", Name: "list"}
 
-// had makes a call of a source that has a result of size bytes, read at once.
+// had makes a call of a source with a result of size bytes, which is read at once.
 func had(b *budget.Budget, party string, of budget.Source, size int) error {
 	var r budget.Result
 	a, release := open(b, party, 0)
@@ -30,7 +30,7 @@ func had(b *budget.Budget, party string, of budget.Source, size int) error {
 	return err
 }
 
-// expects is how many bytes an idle edge expects of the next call of a source.
+// expects is how many bytes an idle edge expects from the next call of a source.
 func expects(t *testing.T, b *budget.Budget, party string, of budget.Source) int64 {
 	t.Helper()
 	var r budget.Result
@@ -39,7 +39,7 @@ func expects(t *testing.T, b *budget.Budget, party string, of budget.Source) int
 	before := b.Expected()
 	defer r.Done(of, 0)
 	large := a.Await(&r, party, 0, of)
-	for range 2 { // asked again for another instance
+	for range 2 { // asked again, for another instance
 		if err := r.Expect(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -51,12 +51,12 @@ func expects(t *testing.T, b *budget.Budget, party string, of budget.Source) int
 	return n
 }
 
-// What a tool had lately says what is expected of it next.
+// The recent results of a tool say what to expect of the next one.
 func TestExpected(t *testing.T) {
 	t.Parallel()
 	const kib = 1 << 10
 	for name, c := range map[string]struct {
-		had  []int // sizes of results, the oldest first; of others than the caller if below 0
+		had  []int // sizes of results, the oldest first; a negative size is another caller's
 		want int64
 	}{
 		"nothing is known":                        {nil, 0},
@@ -104,7 +104,7 @@ func TestExpect(t *testing.T) {
 			t.Fatalf("%v, want %s, executed no", err, reason)
 		}
 	}
-	// begin begins calls of a source, each with an account of its own, until one is refused.
+	// begin begins calls of a source, each with its own account, until one is refused.
 	begin := func(t *testing.T, b *budget.Budget, party string, depth uint32, of budget.Source) (all []*budget.Result, last error) {
 		t.Helper()
 		for range 1000 {
@@ -270,7 +270,7 @@ func TestExpect(t *testing.T) {
 			all, _ := begin(t, b, "one", 0, list)
 			for _, end := range []func(){
 				func() { all[0].Done(list, 0) }, // without a result
-				func() { // with one, which is read
+				func() { // with a result, which is read
 					a, read := open(b, "one", 0)
 					r := &budget.Result{}
 					a.Await(r, "one", 0, budget.Source{})
@@ -305,7 +305,7 @@ func TestExpect(t *testing.T) {
 			if took := time.Since(begun); took != time.Millisecond {
 				t.Errorf("one that is given up waits %v", took)
 			}
-			// One caller leaves half of the places to others.
+			// One caller leaves half of the room to wait to others.
 			ended, others := make(chan error, 100), make(chan error, 100)
 			wait := func(party string, ended chan<- error) {
 				for range cap(ended) {
@@ -360,7 +360,7 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// A call with a small result allocates nothing, also where other tools have large ones.
+// A call with a small result allocates nothing, even if other tools have large ones.
 func TestSmallResultsCostNothing(t *testing.T) {
 	b := budget.New(0)
 	if err := had(b, "one", list, mib); err != nil {

@@ -1,6 +1,6 @@
 package budget
 
-// Remembered is how many sources have known sizes, and how many parties of them.
+// Remembered is the number of sources with known sizes, and of their parties.
 func (b *Budget) Remembered() (sources, parties int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
-// Calls of every kind that come and go by chance leave nothing reserved, and the edge holds
-// no more than it may. A model of the accounts says what has to be held.
+// Random calls of every kind leave nothing reserved, and the edge never holds more than
+// its limit. A model of the accounts says how much has to be held.
 func TestAccountsAddUp(t *testing.T) {
 	t.Parallel()
 	type call struct {
@@ -49,7 +49,7 @@ func TestAccountsAddUp(t *testing.T) {
 						budget.From(ctx).Await(c.r, party, uint32(by.IntN(3)), c.of)
 						within, giveUp := context.WithTimeout(t.Context(), time.Duration(by.IntN(2))*time.Second)
 						err := c.r.Expect(within)
-						if giveUp(); err != nil && by.IntN(2) == 0 { // it ends, or its service runs it unasked
+						if giveUp(); err != nil && by.IntN(2) == 0 { // it ends, or its service runs it although it was given up
 							c.r.Done(c.of, 0)
 							c.release()
 							continue

@@ -39,7 +39,7 @@ type Difference struct {
 	// At is the place, a JSON pointer into Definition.Text.
 	At    jsontext.Pointer `json:"at"`
 	Class Class            `json:"class"`
-	// Before and After are the values there; nil if there is none.
+	// Before and After are the values there; nil if there is no value.
 	Before jsontext.Value `json:"-"`
 	After  jsontext.Value `json:"-"`
 }
@@ -59,7 +59,7 @@ func Compare(before, after Definition) []Difference {
 	return c.all
 }
 
-// ClassOf returns the class of a change: that of its most severe difference.
+// ClassOf returns the class of a change: the class of its most severe difference.
 func ClassOf(all []Difference) (most Class) {
 	for _, d := range all {
 		most = max(most, d.Class)
@@ -77,7 +77,7 @@ type place struct {
 	before, after jsontext.Value
 }
 
-// is records a difference with its class.
+// note records a difference with its class.
 func (c *comparison) note(p place, class Class) {
 	c.all = append(c.all, Difference{p.at, class, p.before, p.after})
 }
@@ -165,7 +165,7 @@ func either(is bool, yes, no Class) Class {
 
 func truth(v jsontext.Value) bool { return v.Kind() == 't' }
 
-// object returns a value, or an empty object if there is none.
+// object returns a value, or an empty object if the value is nil.
 func object(v jsontext.Value) jsontext.Value {
 	if v == nil {
 		return jsontext.Value("{}")

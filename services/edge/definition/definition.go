@@ -54,7 +54,7 @@ type treatment struct {
 	KeepsKeys        bool   `json:"keepsKeys"`
 }
 
-// Of returns the current definition of a tool. The error is for invalid JSON.
+// Current returns the current definition of a tool. The error is for invalid JSON.
 func Current(service string, t *busv1.Tool) (Definition, error) {
 	raw, err := json.Marshal(text{service, t.Json, t.InputSchema, treatment{
 		t.TimeoutMs, t.CacheMs, t.ReadOnly, t.Idempotent, t.RequiresUserApproval, t.CacheShared, t.CallsTools, t.KeepsKeys,

@@ -93,7 +93,8 @@ func TestH8Classes(t *testing.T) {
 			t.Errorf("%s: the digests are alike: %t", what, same)
 		}
 	}
-	// The way back: what asked a person asks nobody.
+	// The opposite direction: an annotation that made clients ask a person no longer
+	// does.
 	asks := tool()
 	asks.RequiresUserApproval = true
 	if c := definition.ClassOf(definition.Compare(of(t, "s", asks), of(t, "s", tool()))); c != definition.Power {
@@ -104,7 +105,8 @@ func TestH8Classes(t *testing.T) {
 	}
 }
 
-// What is too large to be kept counts as more power, and what is no JSON has no digest.
+// A definition that is too large to be kept counts as more power, and one that is not
+// JSON has no digest.
 func TestH8Bounds(t *testing.T) {
 	t.Parallel()
 	large := tool()
@@ -128,7 +130,7 @@ func TestH8Bounds(t *testing.T) {
 	}
 }
 
-// Whatever services say: what has another digest differs, and nothing else does.
+// Whatever services say: definitions with different digests differ, and no others do.
 func FuzzCompare(f *testing.F) {
 	f.Add(entry, entry)
 	f.Add(entry, `{"annotations":[]}`)

@@ -13,14 +13,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Accept is what a client takes as an answer.
+// Accept says which types of answer a client accepts.
 type Accept struct {
 	JSON, Events bool
-	// EventsFirst: it would rather have events, which it names first.
+	// EventsFirst is set if the client names events first.
 	EventsFirst bool
 }
 
-// Accepts reads the Accept headers; a client without any takes everything.
+// Accepts reads the Accept headers; a client without any accepts everything.
 func Accepts(h http.Header) Accept {
 	values := h["Accept"]
 	if len(values) == 0 {
@@ -44,7 +44,7 @@ func Accepts(h http.Header) Accept {
 	return a
 }
 
-// Answer answers with a whole body.
+// Answer answers with a complete body.
 func Answer(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -54,16 +54,16 @@ func Answer(w http.ResponseWriter, status int, contentType string, body []byte) 
 	_, _ = out.Write(body)
 }
 
-// TimeWrite gives a client its time for the next write, after which it counts as
-// gone. The server's own deadline counts from the request, and a call may take
-// longer.
+// TimeWrite gives a client its time for the next write; after that it counts as gone. The
+// server's own deadline counts from the request, and a call may take longer.
 func TimeWrite(c timed) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
 
-// timed is what writes in time: a connection, or the *http.ResponseController of an answer.
+// timed is a writer with deadlines: a connection, or the *http.ResponseController of an
+// answer.
 type timed interface{ SetWriteDeadline(time.Time) error }
 
-// Explain says in headers why a request is refused with a status: the reason,
-// whether it ran, and what to do about it (docs/reference/errors.md).
+// Explain puts into headers why a request is refused with a status: the reason, whether
+// the call ran, and what to do about it (docs/reference/errors.md).
 func Explain(h http.Header, status int, f *fault.Error) {
 	h.Set("Busbar-Reason", string(f.Reason))
 	h.Set("Busbar-Executed", string(f.Executed))
@@ -83,7 +83,7 @@ func Explain(h http.Header, status int, f *fault.Error) {
 	}
 }
 
-// retryAfter says when to come back, with the statuses that have a word for it.
+// retryAfter says when to come back, for the statuses for which HTTP has a header.
 func retryAfter(h http.Header, status int, f *fault.Error) {
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
@@ -91,8 +91,8 @@ func retryAfter(h http.Header, status int, f *fault.Error) {
 	}
 }
 
-// Challenge says how to show better credentials: what who refused them says, and
-// at least the scheme with a 401 (RFC 9110, 11.6.1).
+// Challenge says how to show better credentials: the challenges of the error, and at
+// least the scheme with a 401 (RFC 9110, 11.6.1).
 func Challenge(h http.Header, status int, err error) {
 	var c gateway.Challenge
 	switch {

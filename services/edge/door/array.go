@@ -7,17 +7,17 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// piece is how much is written within the time of one write.
+// piece is the number of bytes that are written within the time of one write.
 const piece = 64 << 10
 
-// paced gives each piece of what is written its own time, so that a client which
-// reads is not cut for reading much.
+// paced gives each piece its own time, so that a client which keeps reading is not cut
+// off for reading much.
 type paced struct {
 	w       io.Writer
 	control timed
 }
 
-// Paced writes an answer piece by piece; each has the time of one write.
+// Paced writes an answer piece by piece; each piece has the time of one write.
 func Paced(w http.ResponseWriter) io.Writer { return paced{w, http.NewResponseController(w)} }
 
 // Write implements io.Writer.
@@ -32,8 +32,8 @@ func (p paced) Write(b []byte) (n int, err error) {
 	}
 }
 
-// Array is an answer of a JSON value with an array as its last member, which is
-// written element by element: none is kept.
+// Array is an answer that is a JSON value with an array as its last member. Its elements
+// are written one by one, and none is kept.
 type Array struct {
 	out      paced
 	before   string
@@ -42,14 +42,14 @@ type Array struct {
 	elements int
 }
 
-// NewArray begins an answer with status 200. before and after are what stands
-// around the elements.
+// NewArray begins an answer with status 200. before and after are the text around the
+// elements.
 func NewArray(w http.ResponseWriter, before, after string) *Array {
 	w.Header().Set("Content-Type", "application/json")
 	return &Array{out: paced{w, http.NewResponseController(w)}, before: before, after: after}
 }
 
-// Add writes an element. It reports false when the client is gone.
+// Add writes an element. It reports false if the client is gone.
 func (a *Array) Add(v any) bool {
 	separator := ","
 	if a.elements == 0 {

@@ -11,12 +11,12 @@ import (
 //limit:connection WebSockets of an edge | more are refused
 const MaxSockets = 10_000
 
-// Connections are what an edge keeps open beyond a request: WebSockets, and streams
-// of events for clients that wait. The HTTP server forgets a connection that it has
-// given away, so whoever ends the server ends these as well.
+// Connections are the connections that an edge keeps open beyond a request: WebSockets,
+// and streams of events for clients that wait. The HTTP server forgets a connection that
+// it has given away, so whoever stops the server has to end these too.
 type Connections struct {
 	log *slog.Logger
-	// ctx is that of all of them. It ends when those left are cut off.
+	// ctx is the context of all of them. It ends when the remaining ones are cut off.
 	ctx context.Context
 	cut context.CancelFunc
 
@@ -25,14 +25,14 @@ type Connections struct {
 	ended         chan struct{} // closed when none is open; nil until somebody waits
 }
 
-// NewConnections makes a set without any.
+// NewConnections makes an empty set.
 func NewConnections(log *slog.Logger) *Connections {
 	c := &Connections{log: log}
 	c.ctx, c.cut = context.WithCancel(context.Background())
 	return c
 }
 
-// Open is how many there are.
+// Open is the number of open connections.
 func (c *Connections) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *Connections) leave() {
 	}
 }
 
-// enterSocket is enter for a WebSocket, of which there is a bound.
+// enterSocket is enter for a WebSocket. The number of WebSockets is limited.
 func (c *Connections) enterSocket() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,8 @@ func (c *Connections) leaveSocket() {
 	c.leave()
 }
 
-// End waits until none is open any more. When ctx ends before, those left are
-// cut off: what they have in flight is cancelled. Tell them to end first; see
+// End waits until no connection is open. When ctx ends first, the remaining ones are cut
+// off, and their calls in flight are cancelled. Tell them to end first; see
 // SocketConfig.Closing.
 func (c *Connections) End(ctx context.Context) {
 	c.mu.Lock()

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Variables for tests, which have less time; see SetTimes.
+// Variables so that tests can shorten them; see SetTimes.
 var (
 	// writeTime is how long one write may take before the client counts as gone.
 	//limit:time one write to a stream of events | the stream ends
 	writeTime = 10 * time.Second
-	// keepAlive is how often a stream gets a comment, so that nothing on the way
-	// takes it for dead.
+	// keepAlive is how often a stream gets a comment, so that no proxy on the way takes
+	// it for dead.
 	//limit:time a comment keeps a stream of events alive
 	keepAlive = 15 * time.Second
 )
 
-// Comment is an event that clients do not look at.
+// Comment is an event that clients ignore.
 var Comment = []byte(":\n\n")
 
-// Events is a stream of server-sent events: a queue, written to an answer (HTML,
+// Events is a stream of server-sent events: a queue that is written to an answer (HTML,
 // Server-sent events).
 type Events struct {
 	*queue
@@ -29,16 +29,17 @@ type Events struct {
 	idle *time.Timer
 }
 
-// output is where a stream is written: an answer of the HTTP server, or a connection
+// output is the destination of a stream: an answer of the HTTP server, or a connection
 // that it has given away.
 type output interface {
-	// write writes messages, the last of all with last; each has its time.
+	// write writes messages, with last set for the last ones of the stream; each has its
+	// time.
 	write(messages [][]byte, last bool) error
 }
 
-// NewEvents makes a stream of the answer to a request, which begins with the first
-// message; that may be empty. gone is called when the client turns out to be gone. Close the
-// stream before the handler returns.
+// NewEvents makes a stream of the answer to a request. The answer begins with the first
+// message, which may be empty. gone is called when the client turns out to be gone. Close
+// the stream before the handler returns.
 func NewEvents(w http.ResponseWriter, gone func()) *Events {
 	return newEvents(&answer{w: w, control: http.NewResponseController(w)}, gone)
 }
@@ -70,14 +71,14 @@ func (s *Events) write(messages [][]byte, last bool) bool {
 	return err == nil
 }
 
-// Close ends the stream after what is queued, and returns when that is written or the
-// client is gone.
+// Close ends the stream after the queued messages, and returns when they are written or
+// the client is gone.
 func (s *Events) Close() {
 	s.End()
 	<-s.done
 }
 
-// answer is a stream as the server's answer to a request.
+// answer is a stream that is the server's answer to a request.
 type answer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -101,8 +102,8 @@ func (a *answer) write(messages [][]byte, last bool) error {
 	return a.control.Flush()
 }
 
-// begin writes the head. That is not left to the first Flush, which passes by what
-// wraps the writer.
+// begin writes the head. It does not leave that to the first Flush, which would bypass
+// wrappers of the writer.
 func (a *answer) begin() {
 	a.begun = true
 	h := a.w.Header()
@@ -113,7 +114,7 @@ func (a *answer) begin() {
 	a.w.WriteHeader(http.StatusOK)
 }
 
-// Event makes a server-sent event of a name and a single line.
+// Event makes a server-sent event with a name and a single line.
 func Event(name string, data []byte) []byte {
 	b := make([]byte, 0, len(name)+len(data)+24)
 	b = append(append(b, "event: "...), name...)
@@ -121,6 +122,6 @@ func Event(name string, data []byte) []byte {
 	return append(b, '\n', '\n')
 }
 
-// SetTimes shortens what tests of doors have to wait for: how long a write may
-// take, and how often an idle stream gets a comment. Before any stream is open.
+// SetTimes shortens the times that tests of doors have to wait for: the time of a write,
+// and the interval of comments on an idle stream. Call it before any stream is open.
 func SetTimes(write, idle time.Duration) { writeTime, keepAlive = write, idle }

@@ -9,16 +9,16 @@ import (
 	"net/http"
 )
 
-// The WebSocket library counts what it reads. A frame that says of itself that it
-// is too long is refused as soon as it has said so (RFC 6455, 7.4.1: 1009), and a
-// client need not send the rest.
+// The WebSocket library counts the bytes that it reads. A frame whose header announces
+// too many bytes is refused at once (RFC 6455, 7.4.1: 1009), so that the client need not
+// send the rest.
 
-// limited is a response whose connection, once it is a WebSocket's, has its
-// frames looked at.
+// limited is a response that inspects the frames of its connection once that is a
+// WebSocket's.
 type limited struct {
 	http.ResponseWriter
 	limit uint64
-	// tooLong is called at most once, heard whenever something has come.
+	// tooLong is called at most once, heard whenever bytes have arrived.
 	tooLong, heard func()
 }
 
@@ -40,7 +40,7 @@ func (l limited) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, bufio.NewReadWriter(bufio.NewReader(c), rw.Writer), nil
 }
 
-// frameConn reads the headers of frames that pass by.
+// frameConn reads the headers of the frames that pass.
 type frameConn struct {
 	net.Conn
 	limit uint64
@@ -48,9 +48,9 @@ type frameConn struct {
 
 	tooLong, heard func()
 
-	header []byte // what was read of the current frame's
+	header []byte // read bytes of the current frame's header
 	left   uint64 // bytes until the next one
-	said   uint64 // lengths of the current message's frames
+	said   uint64 // lengths of the current message's frames, added up
 	over   bool
 }
 
@@ -75,7 +75,7 @@ func (c *frameConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// headerSize is that of a header of which some is known (RFC 6455, 5.2).
+// headerSize is the size of a header of which the beginning is known (RFC 6455, 5.2).
 func headerSize(h []byte) int {
 	if len(h) < 2 {
 		return 2
@@ -109,7 +109,7 @@ func (c *frameConn) frame() {
 	if h[0]&0x0f != 0 {
 		c.said = 0 // a new message
 	}
-	// Not beyond what it can hold: each summand is compared by itself.
+	// Each summand is compared by itself, so that the sum cannot overflow.
 	if length > c.limit || c.said+length > c.limit {
 		c.over = true
 		c.tooLong()

@@ -1,5 +1,6 @@
-// Package door holds what the HTTP doors have in common: whom they let in, and
-// how they read a request. A door itself is a package below.
+// Package door holds what the HTTP doors have in common: whom they let in, how they read
+// a request, and how they write answers, streams and sockets. Each door is a package
+// below. Start with Guard (whom), ReadBody (in) and Events, Socket or Answer (out).
 package door
 
 import (
@@ -17,20 +18,20 @@ import (
 // user's browser, DNS rebinding included (2026-07-28, streamable-http,
 // Security & Endpoint).
 type Guard struct {
-	// Loopback says that the edge is reached under loopback names only.
+	// Loopback is set if the edge is reached only under loopback names.
 	Loopback bool
-	// Hosts are further host names, without port, that the edge answers to.
-	// Empty and not Loopback: any.
+	// Hosts are further host names, without port, that the edge answers to. If it is
+	// empty and Loopback is not set, the edge answers to any.
 	Hosts []string
 	// Origins are web origins, such as https://app.example.com, whose pages may
 	// call the edge.
 	Origins []string
 }
 
-// Check returns a *fault.Error for a request to refuse: with reason Forbidden one
-// of a page, with reason InvalidRequest one that says twice who sends it, of which
-// what stands before the edge may have looked at the other, or that has a token in
-// its URL, which logs keep.
+// Check returns a *fault.Error for a request to refuse. The reason is Forbidden for a
+// host name that is not the edge's, and for a web page of another origin. The reason is
+// InvalidRequest for two Authorization headers, because a proxy in front may have checked
+// the other one, and for a token in the URL, because logs keep URLs.
 func (g Guard) Check(r *http.Request) error {
 	if len(r.Header["Authorization"]) > 1 {
 		return fault.New(fault.InvalidRequest, "header Authorization appears twice")
@@ -53,7 +54,7 @@ func (g Guard) Check(r *http.Request) error {
 	return nil
 }
 
-// names says at which names the edge can be asked, as far as everybody may know them.
+// names are the names of the edge, as far as everybody may know them.
 func (g Guard) names() string {
 	if g.Loopback {
 		return "ask it as localhost or 127.0.0.1, from its own machine; for another name start it with --allow-host and that name, if you run it"
@@ -80,15 +81,15 @@ func (g Guard) origin(origin string) bool {
 	return g.Loopback && listener.IsLoopbackHost(u.Hostname())
 }
 
-// What a web page may send and read (Fetch Standard, CORS protocol).
+// The headers that a web page may send and read (Fetch Standard, CORS protocol).
 const (
 	corsMethods = "POST, GET, PUT, PATCH, DELETE"
 	corsExposed = mcp.HeaderSessionID + ", WWW-Authenticate, Retry-After, Location, Allow, ETag, Busbar-Reason, Busbar-Executed, Busbar-Next, Idempotency-Replayed"
 	corsMaxAge  = "600" // seconds
 )
 
-// CORS lets pages of an origin that the Guard has let pass read the answer. It
-// reports whether the request was a preflight, which it has then answered.
+// CORS lets pages of an origin that the Guard has let pass read the answer. It reports
+// whether the request was a preflight, which it has then answered.
 func CORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -102,8 +103,9 @@ func CORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", corsMethods)
-	// Which headers a call needs depends on the tool (Mcp-Param-…), so the page
-	// gets those it asks for; they give it nothing a client of its own lacks.
+	// The headers that a call needs depend on the tool (Mcp-Param-…), so the page gets
+	// the ones that it asks for. They give it nothing that a client of its own would
+	// lack.
 	if wanted := r.Header.Get("Access-Control-Request-Headers"); wanted != "" {
 		h.Set("Access-Control-Allow-Headers", wanted)
 		h.Add("Vary", "Access-Control-Request-Headers")

@@ -13,33 +13,33 @@ import (
 )
 
 // Lasting is the answer to a request that lasts: a stream of events for a client that
-// waits for what may come. The server of HTTP/1.1 keeps a goroutine, whose stack the
-// handler has made large, and buffers of 12 KiB for each request, which is most of what
-// such a stream would cost. So it is asked for the connection, and the handler returns.
+// waits. For each request, the HTTP/1.1 server keeps a goroutine, whose stack the handler
+// has made large, and buffers of 12 KiB, which would be most of the cost of such a
+// stream. So Lasting takes the connection from the server, and the handler returns.
 type Lasting struct {
 	all    *Connections
 	w      http.ResponseWriter
 	r      *http.Request
 	ctx    context.Context
 	cancel context.CancelFunc
-	// handled parts the stream from its request.
+	// handled detaches the stream from its request.
 	handled func() bool
 }
 
-// Last makes the answer to a request, of which nothing is written yet, one that lasts
-// when Serve is called. Until then the request is like any other.
+// Last makes a lasting answer to a request whose answer is not begun. Until Serve is
+// called, the request is like any other.
 func (c *Connections) Last(w http.ResponseWriter, r *http.Request) *Lasting {
 	ctx, cancel := context.WithCancel(c.ctx)
 	return &Lasting{all: c, w: w, r: r, ctx: ctx, cancel: cancel, handled: context.AfterFunc(r.Context(), cancel)}
 }
 
 // Context ends when the client is gone, or the stream is over. It has nothing of the
-// request's.
+// request's context.
 func (l *Lasting) Context() context.Context { return l.ctx }
 
-// Serve begins the stream, and has run serve it to its end. Where the connection can do
-// without the server that goes on concurrently, and Serve returns at once, as the handler
-// has to then. So run holds on to nothing of the answer to the request.
+// Serve begins the stream, and makes run serve it to its end. If the connection can do
+// without the server, run goes on concurrently and Serve returns at once; the handler has
+// to return then. So run must not use the answer to the request.
 func (l *Lasting) Serve(run func(*Events)) {
 	l.all.enter()
 	out := l.begin()
@@ -55,9 +55,9 @@ func (l *Lasting) Serve(run func(*Events)) {
 	go s.serveAt(given.conn)
 }
 
-// begin has the server write the head of the answer, and takes the connection over, which
-// ends with the stream: what the client has sent ahead is not served there any more, as
-// the head tells (RFC 9112, 9.6).
+// begin makes the server write the head of the answer, and takes over the connection,
+// which ends with the stream. Requests that the client has sent ahead are not served on
+// this connection any more, as the head says (RFC 9112, 9.6).
 func (l *Lasting) begin() output {
 	a := &answer{w: l.w, control: http.NewResponseController(l.w)}
 	if l.r.ProtoMajor != 1 || l.r.ProtoMinor < 1 {
@@ -75,7 +75,7 @@ func (l *Lasting) begin() output {
 	return given{conn}
 }
 
-// lasting is a stream that lasts. It has nothing of its request, whose answer has the
+// lasting is a stream that lasts. It does not refer to its request, whose answer has the
 // server's buffers.
 type lasting struct {
 	all    *Connections
@@ -88,7 +88,7 @@ type lasting struct {
 // serve serves the stream to its end.
 func (s *lasting) serve() {
 	defer s.cancel()
-	// A defect met by one stream must not end those of others.
+	// A defect in one stream must not end other streams.
 	if caught := panics.Try(func() { s.run(s.events) }); caught != nil {
 		s.all.log.Error("a stream panicked", "panic", caught.Value, "stack", string(caught.Stack))
 		s.cancel()
@@ -111,12 +111,12 @@ func (s *lasting) serveAt(conn net.Conn) {
 	<-read
 }
 
-// maxAhead bounds what is read of a client that talks on, bytes. A client that waits has
-// nothing to say: a next request at most, which is not served.
+// maxAhead bounds the bytes that are read from a client that keeps sending. A client that
+// waits sends at most its next request, which is not served.
 const maxAhead = 64 << 10
 
-// watch waits until the client is gone. What it says beyond maxAhead is left to the
-// kernel, whose room is bounded: that client is gone when it takes no more.
+// watch waits until the client is gone. Bytes beyond maxAhead are left to the kernel,
+// whose room is bounded: a client that sends more is gone when it stops reading.
 func (s *lasting) watch(conn net.Conn) {
 	b := make([]byte, 64)
 	for read := 0; read < maxAhead; {
@@ -129,8 +129,8 @@ func (s *lasting) watch(conn net.Conn) {
 	}
 }
 
-// given is a connection that the HTTP server has given away, with an answer in chunks
-// under way (RFC 9112, 7.1).
+// given is a connection that the HTTP server has given away, in the middle of an answer
+// in chunks (RFC 9112, 7.1).
 type given struct{ conn net.Conn }
 
 // buffers are for streams that are being written to.
@@ -142,12 +142,13 @@ func (g given) write(messages [][]byte, last bool) error {
 	defer func() {
 		out.Reset(nil)
 		buffers.Put(out)
-		// One that has passed would fail what TLS has to say of its own, while nothing is said.
+		// A deadline that has passed would break TLS's own messages while the stream is
+		// idle.
 		_ = g.conn.SetWriteDeadline(time.Time{})
 	}()
 	for _, m := range messages {
 		if len(m) == 0 {
-			continue // it would be the end
+			continue // an empty chunk would be the end
 		}
 		_, _ = out.Write(append(strconv.AppendUint(out.AvailableBuffer(), uint64(len(m)), 16), "\r\n"...))
 		_, _ = out.Write(m)
@@ -156,5 +157,5 @@ func (g given) write(messages [][]byte, last bool) error {
 	if last {
 		_, _ = out.WriteString("0\r\n\r\n")
 	}
-	return out.Flush() // with the first error
+	return out.Flush() // returns the first error
 }

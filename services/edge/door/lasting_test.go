@@ -26,17 +26,18 @@ import (
 // maxOpen is how many connections a client may have.
 const maxOpen = 10
 
-// lasting is a server of streams that last.
+// lasting is a server of lasting streams.
 type lasting struct {
 	*httptest.Server
 	connections *door.Connections
-	// returned hears of each handler that returns, ended of each stream that has ended.
+	// returned receives a value for each handler that returns, ended one for each stream
+	// that has ended.
 	returned, ended chan struct{}
 	closing         chan struct{} // streams end
 	timed           *timed
 }
 
-// timed knows the deadline of the last write on any of its connections, 0 for none, and
+// timed records the deadline of the last write on any of its connections, 0 for none, and
 // how many bytes were read from them.
 type timed struct {
 	net.Listener
@@ -71,7 +72,7 @@ func (c timedConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// serveLasting serves streams that say what they are sent in word, and "bye", on up to
+// serveLasting serves streams that send each word, and "bye" at their end, on up to
 // maxOpen connections.
 func serveLasting(t *testing.T, secure bool, word <-chan string) *lasting {
 	t.Helper()
@@ -151,7 +152,8 @@ func (l *lasting) open(t *testing.T, version int, path string) *http.Response {
 	return resp
 }
 
-// comment says that a stream lives, each second: on a busy machine before anything else, too.
+// comment shows each second that a stream lives; on a busy machine also before anything
+// else.
 const comment = ":\n\n"
 
 // heard requires a word, which is as long as a comment.
@@ -168,7 +170,7 @@ func heard(t *testing.T, in io.Reader, want string) {
 	}
 }
 
-// uncommented is what was said besides comments, whether in chunks or not.
+// uncommented is the stream without comments and chunks.
 func uncommented(said []byte) string {
 	return strings.ReplaceAll(strings.ReplaceAll(string(said), "3\r\n"+comment+"\r\n", ""), comment, "")
 }
@@ -182,8 +184,8 @@ func await(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// A stream goes on when its handler has returned, which over HTTP/1.1 it does at once; it is
-// silent for as long as there is nothing to say but that it lives, and ends as HTTP says.
+// A stream goes on after its handler has returned, which over HTTP/1.1 happens at once.
+// It sends nothing but comments while there are no messages, and ends as HTTP demands.
 func TestLasting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -207,7 +209,7 @@ func TestLasting(t *testing.T) {
 			heard(t, resp.Body, "two")
 			heard(t, resp.Body, comment)
 			if c.version == 1 {
-				for begun := time.Now(); time.Since(begun) < serverTime; { // past the server's own time
+				for begun := time.Now(); time.Since(begun) < serverTime; { // longer than the server's own time limit
 					heard(t, resp.Body, comment)
 				}
 				bustest.Eventually(t, "no deadline is left, which TLS's own messages would run into", func() bool { return l.timed.deadline.Load() == 0 })
@@ -221,7 +223,8 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// A client that hangs up ends its stream, and one that does not read is cut; others go on.
+// A client that hangs up ends its stream, and a client that does not read is cut off;
+// others go on.
 func TestLastingClientsThatAreGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -263,7 +266,7 @@ func TestLastingClientsThatAreGone(t *testing.T) {
 			_ = l.open(t, c.version, "/panic")
 			await(t, "the stream with a defect ends", l.ended)
 			bustest.Eventually(t, "only one is left", func() bool { return l.connections.Open() == 1 })
-			for range maxOpen - 1 { // connections are counted until they end, and no longer
+			for range maxOpen - 1 { // connections count until they end, and no longer
 				l.open(t, c.version, "/")
 			}
 			if conn, err := net.Dial("tcp", l.Listener.Addr().String()); err == nil {
@@ -276,7 +279,7 @@ func TestLastingClientsThatAreGone(t *testing.T) {
 			goesOn := make(chan struct{})
 			go func() {
 				defer close(goesOn)
-				for in := bufio.NewReader(stays.Body); ; { // there are signs that it lives, too
+				for in := bufio.NewReader(stays.Body); ; { // there are comments, too
 					if line, err := in.ReadString('\n'); err != nil || line == "one\n" {
 						if err != nil {
 							t.Error(err)
@@ -296,16 +299,16 @@ func TestLastingClientsThatAreGone(t *testing.T) {
 	}
 }
 
-// Who ends the server gives streams time to end, and then cuts them off.
+// Stopping the server gives streams time to end, and then cuts them off.
 func TestLastingEnd(t *testing.T) {
 	t.Parallel()
 	word := make(chan string)
 	l := serveLasting(t, false, word)
 	resp := l.open(t, 1, "/")
-	l.open(t, 1, "/flood") // does not hear of it
+	l.open(t, 1, "/flood") // does not notice it
 	await(t, "a handler returns", l.returned)
 	await(t, "a handler returns", l.returned)
-	if err := l.Config.Shutdown(t.Context()); err != nil { // net/http does not know of them
+	if err := l.Config.Shutdown(t.Context()); err != nil { // net/http does not know these streams
 		t.Fatal(err)
 	}
 	word <- "one"
@@ -322,7 +325,7 @@ func TestLastingEnd(t *testing.T) {
 	await(t, "all have ended", ended)
 }
 
-// What HTTP/1.1 has besides: requests sent ahead, clients of HTTP/1.0, and proxies.
+// Special cases of HTTP/1.1: requests sent ahead, clients of HTTP/1.0, and proxies.
 func TestLastingOnTheWire(t *testing.T) {
 	t.Parallel()
 	word := make(chan string, 1)
@@ -374,7 +377,8 @@ func TestLastingOnTheWire(t *testing.T) {
 	}
 }
 
-// TLS makes a stuck reader no harder to cut: to say goodbye to it takes no time.
+// TLS does not make it harder to cut off a stuck reader: its closing message does not
+// wait.
 func TestLastingCutOverTLS(t *testing.T) {
 	t.Parallel()
 	l := serveLasting(t, true, nil)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Multiplexed has next answer the streams of HTTP/2, where a deadline that passes
-// ends the stream even if nothing is being written: so each write has one of its
-// own, and what doors set has no effect.
+// Multiplexed makes next answer the streams of HTTP/2. There, a deadline that passes ends
+// the stream even if nothing is being written. So each write gets its own deadline, and
+// the deadlines that doors set have no effect.
 func Multiplexed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := &multiplexed{w, http.NewResponseController(w)}
-		_ = m.control.SetWriteDeadline(time.Time{}) // the server's own
+		_ = m.control.SetWriteDeadline(time.Time{}) // clears the server's own
 		defer TimeWrite(m.control)                  // for the last bytes, which the server writes
 		next.ServeHTTP(m, r)
 	})

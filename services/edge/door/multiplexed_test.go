@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// serveTLS serves HTTP/2, with a server whose own time for answers is short.
+// serveTLS serves HTTP/2, with a server whose own time limit for answers is short.
 func serveTLS(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(door.Multiplexed(h))
@@ -56,7 +56,7 @@ func TestMultiplexedSilence(t *testing.T) {
 	})
 	go func() {
 		defer close(next)
-		for _, silence := range []time.Duration{serverTime, writeTime, 0} { // the silence is what is tested
+		for _, silence := range []time.Duration{serverTime, writeTime, 0} { // the silence is the point of the test
 			time.Sleep(silence + silence/2)
 			next <- struct{}{}
 		}
@@ -72,8 +72,8 @@ func TestMultiplexedSilence(t *testing.T) {
 	}
 }
 
-// A client that gives a stream no room loses it, also when the handler has written
-// all and is gone; its other streams go on.
+// A client that gives a stream no room loses the stream, even if the handler has written
+// everything and returned; its other streams go on.
 func TestMultiplexedSlowReader(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 3)
@@ -81,7 +81,7 @@ func TestMultiplexedSlowReader(t *testing.T) {
 		var err error
 		switch r.URL.Path {
 		case "/small":
-			_, err = io.WriteString(w, "x") // written by the server, after the end
+			_, err = io.WriteString(w, "x") // the server writes it after the end
 		case "/flush":
 			_, _ = io.WriteString(w, "x")
 			err = http.NewResponseController(w).Flush()
@@ -141,7 +141,7 @@ func TestMultiplexedSlowReader(t *testing.T) {
 	}
 }
 
-// What a client announces and does not send takes no room.
+// Bytes that a client announces and does not send take no room.
 func TestReadBodyAnnounced(t *testing.T) {
 	t.Parallel()
 	const size = 960 << 10
@@ -159,7 +159,7 @@ func TestReadBodyAnnounced(t *testing.T) {
 	}
 }
 
-// roomy knows the most room that it was read into.
+// roomy records the largest buffer that it was read into.
 type roomy struct {
 	io.Reader
 	room int

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PagePolicy lets a page's own style be used; nothing is loaded, run, sent or framed
+// PagePolicy lets a page use its own style; it may not load, run, send or be framed
 // (Content Security Policy Level 3).
 func PagePolicy(page string) string {
 	_, rest, _ := strings.Cut(page, "<style>")

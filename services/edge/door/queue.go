@@ -2,8 +2,8 @@ package door
 
 import "sync"
 
-// That many messages, and bytes of them unless it is a single one, wait for a
-// slow client. Beyond it those of Notify are dropped, and the rest waits.
+// The messages that wait for a slow client, and their bytes unless it is a single
+// message. Beyond that, messages of Notify are dropped, and all others wait.
 const (
 	//limit:connection messages that wait for one SSE stream or WebSocket | notifications of calls are dropped
 	maxQueued = 256
@@ -13,33 +13,33 @@ const (
 	maxUnheld = 32 << 10
 )
 
-// queue is what waits for one client to read it. It is written by a goroutine that
-// there is only as long as something waits: most clients are told little.
+// queue holds the messages that wait for one client to read them. Its writer goroutine
+// exists only while a message waits, because most clients get few messages.
 type queue struct {
-	// write writes messages, the last ones of all with last. It reports false when
+	// write writes messages, with last set for the last ones of all. It reports false if
 	// the client is gone.
 	write func(messages [][]byte, last bool) bool
-	// done is closed when nothing is written any more.
+	// done is closed when nothing more will be written.
 	done chan struct{}
 
 	mu      sync.Mutex
 	queued  [][]byte
 	bytes   int
-	waiting int           // those in Send
+	waiting int           // callers in Send
 	taken   int           // how often the queue was emptied
-	written int           // how many of these are written
-	room    chan struct{} // closed when there is room again, and at the end; nil while nobody waits
-	writing bool          // there is a goroutine that writes
-	ended   bool          // nothing is queued any more
+	written int           // how many of these batches are written
+	room    chan struct{} // closed when there is room again, and at the end; nil if nobody waits
+	writing bool          // the writer goroutine runs
+	ended   bool          // nothing more may be queued
 }
 
 func newQueue(write func(messages [][]byte, last bool) bool) *queue {
 	return &queue{write: write, done: make(chan struct{})}
 }
 
-// Send sends a message. It waits for a slow client, though not forever, and
-// reports false when the client is gone. A large message it has written when it
-// returns: what is queued is small, and who sends more holds it himself.
+// Send sends a message. It waits for a slow client, though not forever, and reports false
+// if the client is gone. A large message is written when Send returns: the queue is
+// small, so the sender of more than fits has to hold it.
 func (q *queue) Send(message []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,7 +56,7 @@ func (q *queue) Send(message []byte) bool {
 	return true
 }
 
-// wait waits, unlocked, until there is room or something is written.
+// wait waits, unlocked, until there is room or a batch is written.
 func (q *queue) wait() {
 	if q.room == nil {
 		q.room = make(chan struct{})
@@ -67,7 +67,7 @@ func (q *queue) wait() {
 	q.mu.Lock()
 }
 
-// Notify sends a message, or drops what the client is too slow for.
+// Notify sends a message, or drops it if the client is too slow.
 func (q *queue) Notify(message []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,7 +93,7 @@ func (q *queue) wake() {
 	}
 }
 
-// run writes until nothing waits any more.
+// run writes until no message waits.
 func (q *queue) run() {
 	for {
 		messages, last := q.take()
@@ -108,8 +108,8 @@ func (q *queue) run() {
 	}
 }
 
-// take empties the queue and lets those in who wait. It reports whether the
-// stream has ended. Who gets neither messages nor the end writes no more.
+// take empties the queue and wakes the senders that wait for room. It reports whether the
+// stream has ended. A writer that receives neither messages nor an end stops.
 func (q *queue) take() (messages [][]byte, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -123,7 +123,7 @@ func (q *queue) take() (messages [][]byte, last bool) {
 	return messages, q.ended
 }
 
-// wrote says that all that was taken is written.
+// wrote notes that all taken messages are written.
 func (q *queue) wrote() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,7 +131,8 @@ func (q *queue) wrote() {
 	q.changed()
 }
 
-// leave is for a writer that writes no more. It lets go who waits.
+// leave is for a writer that stops because the client is gone. It wakes everybody who
+// waits.
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,7 +149,7 @@ func (q *queue) changed() {
 	}
 }
 
-// End ends the stream after what is queued.
+// End ends the stream after the queued messages.
 func (q *queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// refused is an error that HTTP has a status of its own for: 405, 406 or 415.
+// refused is an error with an HTTP status of its own: 405, 406 or 415.
 type refused struct {
 	error
 	status int
@@ -21,24 +21,25 @@ type refused struct {
 // Unwrap returns the error.
 func (r refused) Unwrap() error { return r.error }
 
-// NotAllowed refuses a method that a path does not have, and says in a header which it has.
+// NotAllowed refuses a method that a path does not have, and puts the path's methods into
+// a header.
 func NotAllowed(w http.ResponseWriter, r *http.Request, methods ...string) error {
 	allow := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allow)
 	return refused{problem.NotTaken(r.Method, allow), http.StatusMethodNotAllowed}
 }
 
-// NotAcceptable refuses a client that does not take what the answer would be.
+// NotAcceptable refuses a client that does not accept the type of the answer.
 func NotAcceptable(types string) error {
 	return refused{fault.New(fault.InvalidRequest, "the answer would be %s, which the Accept header does not take", types), http.StatusNotAcceptable}
 }
 
-// Status is that of an error over HTTP, at doors that are not MCP's.
+// Status is the HTTP status of an error, at doors that are not MCP's.
 func Status(err error) int {
 	return statusOf(err, forms.Of(fault.From(err).Reason).HTTP)
 }
 
-// statusOf is the status that an error has of its own, else the usual one.
+// statusOf is the error's own status, if it has one, and otherwise the usual one.
 func statusOf(err error, usual int) int {
 	var own refused
 	if errors.As(err, &own) {
@@ -53,7 +54,7 @@ func Problem(err error) problem.Details {
 	return problem.Of(Status(err), f, forms.Next(f, forms.HTTP))
 }
 
-// RefuseProblem answers with an error as problem details, and says it in headers too.
+// RefuseProblem answers with an error as problem details, and puts it into headers too.
 func RefuseProblem(w http.ResponseWriter, err error) {
 	d := Problem(err)
 	Explain(w.Header(), d.Status, fault.From(err))
@@ -61,14 +62,14 @@ func RefuseProblem(w http.ResponseWriter, err error) {
 	Answer(w, d.Status, problem.ContentType, d.JSON())
 }
 
-// Refuse answers a request of MCP with an error; m is what is known of its
-// message, nil for nothing.
+// Refuse answers an MCP request with an error. m is the part of its message that is
+// known, nil for nothing.
 func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
 	status, body := protocol.ErrorMessage(m, version, err)
 	RefuseWith(w, status, body, err)
 }
 
-// RefuseWith answers with an error that is written already.
+// RefuseWith answers with an error that is already marshalled.
 func RefuseWith(w http.ResponseWriter, status int, body []byte, err error) {
 	status = statusOf(err, status)
 	Challenge(w.Header(), status, err)

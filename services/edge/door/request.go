@@ -12,10 +12,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// errContent is what a body of the wrong kind is refused with.
+// errContent is the refusal of a body of the wrong type.
 var errContent error = refused{fault.New(fault.InvalidRequest, "the body must be sent as Content-Type: application/json, in UTF-8 and without Content-Encoding"), http.StatusUnsupportedMediaType}
 
-// CheckContent returns nil for plain UTF-8 JSON, else an error that says what to send.
+// CheckContent returns nil for plain UTF-8 JSON. For other bodies, the error says what to
+// send.
 func CheckContent(h http.Header) error {
 	for _, e := range h["Content-Encoding"] {
 		if e != "" && !strings.EqualFold(e, "identity") {
@@ -40,11 +41,11 @@ func CheckContent(h http.Header) error {
 // Toolset is the wildcard of the patterns of paths that name a toolset.
 const Toolset = "toolset"
 
-// ThroughToolset is the pattern of a path for who names a toolset after it.
+// ThroughToolset is the pattern of a path that is followed by the name of a toolset.
 func ThroughToolset(path string) string { return path + "/{" + Toolset + "}" }
 
-// Credentials are what a request shows of who makes it. Tokens outside of headers,
-// in the query above all, are not read.
+// Credentials are the credentials of a request. Tokens outside of headers, above all in
+// the query, are not read.
 func Credentials(r *http.Request) gateway.Credentials {
 	const scheme = "bearer "
 	c := gateway.Credentials{
@@ -68,18 +69,18 @@ func Credentials(r *http.Request) gateway.Credentials {
 //limit:time the body of a request
 const bodyTime = 10 * time.Second
 
-// maxDrained is how much of a body that is too large is read for nothing, within
-// drainTime: a client that still writes may never see the answer.
+// maxDrained is how much of a body that is too large is read and discarded, within
+// drainTime: a client that is still writing might never see the answer.
 const (
 	maxDrained = 8 << 20
 	drainTime  = 2 * time.Second
 )
 
-// Drain reads what is left of a body that is refused, so that the connection can
-// be used again, or the client at least reads the answer.
+// Drain reads the rest of a refused body, so that the connection can be used again, or
+// the client at least reads the answer.
 func Drain(w http.ResponseWriter, r *http.Request) {
-	// Over HTTP/2 the connection goes on without, and a client that waits for
-	// "100 Continue" has sent nothing yet.
+	// Over HTTP/2 the connection goes on without that, and a client that waits for "100
+	// Continue" has sent nothing yet.
 	if r.ProtoMajor < 2 && r.Header.Get("Expect") == "" {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime))
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
@@ -97,10 +98,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
 	}
 	control := http.NewResponseController(w)
-	// A deadline set only when it has passed: nearly every body is here already,
-	// and a timer costs less than two deadlines. Not every writer has them (a
-	// test's recorder); the server's do. A stream of HTTP/2 is not touched any more
-	// when its request is over.
+	// A deadline is set only when the time has passed: nearly every body is here already,
+	// and a timer costs less than two deadlines. Not every writer has deadlines (a test's
+	// recorder does not); the server's writers do. A stream of HTTP/2 is not touched any
+	// more when its request is over.
 	if r.ProtoMajor < 2 {
 		slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
 		defer slow.Stop()
@@ -127,11 +128,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	return body, nil
 }
 
-// believed is how long a body is taken to be because the client says so.
+// believed is the length up to which a client's announcement of a body is believed.
 const believed = 64 << 10
 
-// readFull reads n bytes. What a client has not sent takes no room: it may announce
-// many bodies at once.
+// readFull reads n bytes. It allocates only for bytes that the client has sent: a client
+// may announce many bodies at once.
 func readFull(in io.Reader, n int) ([]byte, error) {
 	body := make([]byte, min(n, believed))
 	read, err := io.ReadFull(in, body)

@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// TestBodyTooLarge sends bodies beyond the limit, whole and in chunks. Each client
-// reads why it is refused, although it would rather have gone on writing.
+// TestBodyTooLarge sends bodies beyond the limit, whole and in chunks. Each client reads
+// why it is refused, although it would have gone on writing.
 func TestBodyTooLarge(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
@@ -39,7 +39,7 @@ func TestBodyTooLarge(t *testing.T) {
 					begun := time.Now()
 					resp, err := srv.Client().Post(srv.URL, "application/json", body())
 					if took := time.Since(begun); err != nil && took > time.Second && spoilt < 5 {
-						spoilt++ // the server waits two seconds for who writes on
+						spoilt++ // the server waits two seconds for a client that is still writing
 						continue
 					}
 					if err != nil {
@@ -60,13 +60,13 @@ func TestBodyTooLarge(t *testing.T) {
 	}
 }
 
-// A refusal may come after the server's own time for answers, as that of a call that ran
-// into its deadline does.
+// A refusal may come after the server's own time limit for answers, for example if a call
+// ran into its deadline.
 func TestLateRefusal(t *testing.T) {
 	t.Parallel()
 	const serverTime = 50 * time.Millisecond
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(2 * serverTime) // is what is tested
+		time.Sleep(2 * serverTime) // the wait is the point of the test
 		door.RefuseProblem(w, fault.New(fault.DeadlineExceeded, "too late"))
 	}))
 	s.Config.WriteTimeout = serverTime

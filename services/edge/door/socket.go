@@ -18,10 +18,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Codes that a socket is closed with, beside those of RFC 6455.
+// Codes with which a socket is closed, in addition to those in RFC 6455.
 const (
-	// CloseUnauthorized says that the credentials of the connection do not hold,
-	// or no longer.
+	// CloseUnauthorized says that the credentials of the connection are not valid, or no
+	// longer.
 	CloseUnauthorized = websocket.StatusCode(4401)
 	// closeRestart asks the client to connect again (IANA, WebSocket Close Codes).
 	closeRestart = websocket.StatusServiceRestart
@@ -32,46 +32,46 @@ const (
 //limit:connection pings of a WebSocket's client between two of the edge's | the connection is closed
 const maxPings = 100
 
-// Connection is what a protocol does with the messages over a socket. Receive and
-// Drain are for one goroutine.
+// Connection is a protocol's handler of the messages over a socket. Receive and Drain are
+// called by one goroutine.
 type Connection interface {
-	// Receive takes up one message of the client. What takes long goes on beside
-	// it, and ends with ctx.
+	// Receive handles one message of the client. Work that takes long goes on
+	// concurrently, and ends with ctx.
 	Receive(ctx context.Context, message []byte)
-	// Drain refuses what is begun from now on.
+	// Drain makes the connection refuse new requests from now on.
 	Drain()
-	// Wait waits until nothing runs any more.
+	// Wait waits until no request runs.
 	Wait()
 }
 
-// SocketConfig says how a door speaks over sockets.
+// SocketConfig configures the sockets of a door.
 type SocketConfig struct {
-	// Protocols are the subprotocols that a client may offer. One that offers
-	// none may connect, unless MustOffer is set.
+	// Protocols are the subprotocols that a client may offer. A client that offers none
+	// may connect, unless MustOffer is set.
 	Protocols []string
 	MustOffer bool
-	// Limit of one message in bytes.
+	// Limit bounds one message, in bytes.
 	Limit int
-	// Closing is closed when sockets are to end.
+	// Closing is closed when sockets have to end.
 	Closing <-chan struct{}
-	// Ended is closed when the client's credentials are no longer good.
+	// Ended is closed when the client's credentials expire or are revoked.
 	Ended <-chan struct{}
 }
 
-// Socket is a WebSocket (RFC 6455) of a client: a queue, which is written
-// beside the reading.
+// Socket is the WebSocket (RFC 6455) of a client: a queue that is written while messages
+// are read.
 type Socket struct {
 	*queue
-	// Protocol is the subprotocol, empty for none.
+	// Protocol is the subprotocol; may be empty.
 	Protocol string
 
 	conn  *websocket.Conn
 	pings atomic.Int32
-	// signs counts the signs of life: bytes that came, and messages taken up or
-	// written. writing says that a message is being written.
+	// signs counts the signs of life: received bytes, and messages that were handled or
+	// written. writing is set while a message is being written.
 	signs   atomic.Int64
 	writing atomic.Bool
-	// closing has how the connection is to end.
+	// closing receives how to end the connection.
 	closing chan closing
 }
 
@@ -80,8 +80,8 @@ type closing struct {
 	reason string
 }
 
-// Close ends the connection, after what is queued. reason is for people, up to
-// 123 bytes.
+// Close ends the connection after the queued messages. reason is for people, up to 123
+// bytes.
 func (s *Socket) Close(code websocket.StatusCode, reason string) {
 	select {
 	case s.closing <- closing{code, reason}:
@@ -89,8 +89,8 @@ func (s *Socket) Close(code websocket.StatusCode, reason string) {
 	}
 }
 
-// Serve upgrades a request that the Guard has let pass, and serves the client
-// until either ends the connection. open says what takes the messages.
+// Serve upgrades a request that the Guard has let pass, and serves the client until
+// either side ends the connection. open returns the handler of its messages.
 func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
 	if err := offers(r.Header, cfg); err != nil {
 		RefuseProblem(w, err)
@@ -110,7 +110,7 @@ func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, cfg SocketCo
 	}
 	conn, err := websocket.Accept(limited{w, uint64(cfg.Limit), tooLong, socket.alive}, r, &websocket.AcceptOptions{
 		Subprotocols:       cfg.Protocols,
-		InsecureSkipVerify: true, // the Guard has looked at the origin
+		InsecureSkipVerify: true, // the Guard has checked the origin
 		CompressionMode:    websocket.CompressionDisabled,
 		OnPingReceived:     socket.pinged,
 	})
@@ -153,8 +153,8 @@ func offers(h http.Header, cfg SocketConfig) error {
 	return fault.New(fault.InvalidRequest, "offer a subprotocol in Sec-WebSocket-Protocol; those here are %s", strings.Join(cfg.Protocols, ", "))
 }
 
-// serve hands messages on until the connection is to end, and says how; a zero
-// code is one that is gone.
+// serve passes messages on until the connection has to end, and returns how; the code is
+// zero if the connection is gone.
 func (s *Socket) serve(ctx context.Context, c Connection, cfg SocketConfig, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
 	idle, stopping := make(chan struct{}), cfg.Closing
 	restart := closing{closeRestart, "this edge is stopping; connect again"}
@@ -163,8 +163,8 @@ func (s *Socket) serve(ctx context.Context, c Connection, cfg SocketConfig, abor
 		case m := <-messages:
 			c.Receive(ctx, m)
 		case <-stopping:
-			// What is in flight is finished first, and what it asks the client still
-			// is answered.
+			// Requests in flight are finished first, and their questions to the client
+			// can still be answered.
 			stopping = nil
 			c.Drain()
 			beside.Go(func() {
@@ -181,7 +181,7 @@ func (s *Socket) serve(ctx context.Context, c Connection, cfg SocketConfig, abor
 			return end
 		case <-gone:
 			select {
-			case end := <-s.closing: // of what the reader met last
+			case end := <-s.closing: // the last end that the reader met
 				return end
 			default:
 				return closing{}
@@ -197,7 +197,8 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 		if err != nil {
 			return
 		}
-		// As long as one of ours may take. Parts without an end are no message either.
+		// A message of the client may take as long as one of ours. Fragments without an
+		// end are not a message either.
 		slow := time.AfterFunc(writeTime, func() { s.Close(websocket.StatusPolicyViolation, "a message must be sent within "+writeTime.String()) })
 		message, err := io.ReadAll(in)
 		slow.Stop()
@@ -216,7 +217,7 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 			case <-ctx.Done():
 			}
 		}
-		// What comes after is not read as messages, but a close frame is awaited.
+		// Everything after that is ignored, but a close frame is awaited.
 		for err == nil {
 			_, in, err = s.conn.Reader(context.Background())
 			if err == nil {
@@ -227,7 +228,7 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 	}
 }
 
-// write writes messages. A client that takes one too slowly is gone.
+// write writes messages. A client that takes one too slowly counts as gone.
 func (s *Socket) write(messages [][]byte, _ bool) bool {
 	for _, m := range messages {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTime)
@@ -244,12 +245,12 @@ func (s *Socket) write(messages [][]byte, _ bool) bool {
 	return true
 }
 
-// alive notes a sign of life.
+// alive records a sign of life.
 func (s *Socket) alive() { s.signs.Add(1) }
 
-// watch looks now and then whether the client is there. A
-// ping is written behind a message of ours, and answered behind one of the
-// client's, either of which may be large, and is bounded itself.
+// watch regularly checks whether the client is there. A ping has to wait for our message
+// before it, and its answer for the client's message before that. Both messages may be
+// large, and both have a time limit of their own.
 func (s *Socket) watch(ctx context.Context) {
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
@@ -260,10 +261,10 @@ func (s *Socket) watch(ctx context.Context) {
 			return
 		}
 		s.pings.Store(0)
-		// More than a write may take, so that a slow client has that time.
+		// Longer than a write may take, so that a slow client has that time.
 		before := s.signs.Load()
-		// Not that of the stream, whose end would break off a ping that is being written
-		// and with it the connection, before it is told why it ends.
+		// Not the stream's context: its end would break off a ping that is being written,
+		// and with it the connection, before the client is told why it ends.
 		answered, cancel := context.WithTimeout(context.Background(), 2*writeTime)
 		err := s.conn.Ping(answered)
 		cancel()
@@ -273,7 +274,7 @@ func (s *Socket) watch(ctx context.Context) {
 			_ = s.conn.CloseNow()
 			return
 		default:
-			return // gone; the reader knows
+			return // the client is gone; the reader knows
 		}
 	}
 }

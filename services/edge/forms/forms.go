@@ -1,6 +1,6 @@
-// Package forms has two tables: what each reason of a failure is in each protocol
-// that the edge speaks, and what to do about it there. docs/reference/errors.md shows them, with
-// the meanings.
+// Package forms has two tables: the form of each failure reason in each protocol that the
+// edge speaks, and what to do about the failure there. docs/reference/errors.md shows
+// both, with the meanings. Start with table in forms.go and ways in way.go.
 package forms
 
 import (
@@ -10,23 +10,22 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Form is a reason in the words of each protocol.
+// Form is a reason in the terms of each protocol.
 type Form struct {
 	MCP RPC
-	// HTTP is the status at doors over HTTP that are not MCP's.
+	// HTTP is the status at HTTP doors that are not MCP's.
 	HTTP int
 	GRPC codes.Code
 	// GraphQL is extensions.code.
 	GraphQL string
 }
 
-// RPC is an error of JSON-RPC, with the status of HTTP: for 2026-07-28, and for
-// earlier versions. A client of either era reads the body of a 200; other
-// statuses are used where the specification asks for them, or where no message
-// could be read at all.
+// RPC is a JSON-RPC error with its HTTP status: for 2026-07-28, and for earlier versions.
+// Clients of either read the body of a 200. Other statuses are used where the
+// specification requires them, or where no message could be read.
 type RPC struct{ status, code, legacyStatus, legacyCode int }
 
-// In is the error in a version of the protocol; empty if that is not known.
+// In is the error in a version of the protocol; pass an empty version if it is not known.
 func (r RPC) In(version string) (status, code int) {
 	if version == mcp.Modern {
 		return r.status, r.code
@@ -36,8 +35,8 @@ func (r RPC) In(version string) (status, code int) {
 
 func both(status, code int) RPC { return RPC{status, code, status, code} }
 
-// Of is the form of a reason. One that is not in the table is a defect, and
-// internal.
+// Of is the form of a reason. A reason that is not in the table is a defect, and gets the
+// form of internal.
 func Of(r fault.Reason) Form {
 	if f, named := table[r]; named {
 		return f
@@ -49,8 +48,8 @@ var table = map[fault.Reason]Form{
 	fault.ParseError:         {both(400, mcp.CodeParseError), 400, codes.InvalidArgument, "GRAPHQL_PARSE_FAILED"},
 	fault.InvalidRequest:     {both(400, mcp.CodeInvalidRequest), 400, codes.InvalidArgument, "BAD_USER_INPUT"},
 	fault.TooLarge:           {both(413, mcp.CodeInvalidRequest), 413, codes.ResourceExhausted, "LIMIT_EXCEEDED"},
-	fault.HeaderMismatch:     {both(400, mcp.CodeHeaderMismatch), 500, codes.Internal, "INTERNAL"},     // MCP's alone
-	fault.UnsupportedVersion: {both(400, mcp.CodeUnsupportedVersion), 500, codes.Internal, "INTERNAL"}, // MCP's alone
+	fault.HeaderMismatch:     {both(400, mcp.CodeHeaderMismatch), 500, codes.Internal, "INTERNAL"},     // only at MCP
+	fault.UnsupportedVersion: {both(400, mcp.CodeUnsupportedVersion), 500, codes.Internal, "INTERNAL"}, // only at MCP
 	fault.MissingCapability:  {RPC{400, mcp.CodeMissingCapability, 200, mcp.CodeInvalidRequest}, 422, codes.FailedPrecondition, "BAD_USER_INPUT"},
 	fault.MethodNotFound:     {RPC{404, mcp.CodeMethodNotFound, 200, mcp.CodeMethodNotFound}, 404, codes.Unimplemented, "GRAPHQL_VALIDATION_FAILED"},
 	fault.InvalidParams:      {RPC{400, mcp.CodeInvalidParams, 200, mcp.CodeInvalidParams}, 400, codes.InvalidArgument, "BAD_USER_INPUT"},

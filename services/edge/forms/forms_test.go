@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// A failure that knows its way on better than its reason says it at every door.
+// A failure with better advice than its reason's gives it at every door.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	usual := fault.New(fault.UnknownTool, "no")
@@ -27,7 +27,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Whoever knows that nothing ran is not told to look whether it did.
+// A caller that knows that nothing ran is not told to check whether it did.
 func TestNextOfWhatDidNotRun(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []fault.Reason{fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.HistoryLost} {
@@ -46,7 +46,7 @@ func TestNextOfWhatDidNotRun(t *testing.T) {
 	}
 }
 
-// What nobody has a form for is a defect.
+// A reason without a form is a defect.
 func TestUnknownReason(t *testing.T) {
 	t.Parallel()
 	if f := forms.Of("no_such_reason"); f.GRPC != codes.Internal || f.HTTP != 500 {

@@ -10,18 +10,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Way is the way on after a failure, in the words of each protocol; empty where its
-// message says it, or nobody has one.
+// Way is the advice after a failure, in the terms of each protocol. It is empty if the
+// message has the advice, or if nobody has any.
 type Way struct {
 	MCP string
-	// HTTP is for doors over HTTP that are not MCP's, and WebSocket for /ws.
+	// HTTP is for HTTP doors that are not MCP's, and WebSocket for /ws.
 	HTTP, GraphQL, GRPC, WebSocket string
 }
 
-// WayOn is what to do about a failure for a reason. docs/reference/errors.md shows the table.
+// WayOn is the advice for a reason. docs/reference/errors.md shows the table.
 func WayOn(r fault.Reason) Way { return ways[r] }
 
-// The doors that have words of their own, as calls name them. All others are HTTP's.
+// The doors with advice of their own, by the names that calls use. All others have
+// HTTP's.
 const (
 	MCP       = ""
 	HTTP      = "rest"
@@ -30,8 +31,8 @@ const (
 	WebSocket = "websocket"
 )
 
-// Next is what to do about a failure, in the words of a door: what it says itself, or
-// what its reason stands for.
+// Next is the advice after a failure, in the terms of a door: the failure's own, or the
+// advice for its reason.
 func Next(f *fault.Error, door string) string {
 	way := WayOn(f.Reason)
 	if f.Executed == fault.No && way == repeat {
@@ -40,7 +41,7 @@ func Next(f *fault.Error, door string) string {
 	return cmp.Or(f.Next, way.at(door))
 }
 
-// at is the way on in the words of a door.
+// at is the advice in the terms of a door.
 func (w Way) at(door string) string {
 	switch door {
 	case MCP:
@@ -55,12 +56,13 @@ func (w Way) at(door string) string {
 	return w.HTTP
 }
 
-// OfBody is the way on after a request whose body is wrong, at doors that take one in place of
-// params of MCP: to fill in a prompt (prompts/get), to ask a model (sampling/createMessage) or to
-// write a resource (Resource). It is empty for others, and for doors without that request.
+// OfBody is the advice after a request with a wrong body, at doors that take a body in
+// place of MCP's params: to fill in a prompt (prompts/get), to ask a model
+// (sampling/createMessage) or to write a resource (Resource). It is empty for other
+// kinds, and for doors without that request.
 func OfBody(kind, door string) string { return bodies[kind].at(door) }
 
-// Resource is the kind of a body that has a resource.
+// Resource is the kind of a body that holds a resource.
 const Resource = "resource"
 
 var bodies = map[string]Way{
@@ -78,10 +80,10 @@ var bodies = map[string]Way{
 	},
 }
 
-// inSets are the lists that a toolset has of its own, at paths over HTTP.
+// inSets are the lists that each toolset has, at paths over HTTP.
 var inSets = regexp.MustCompile(`GET /(tools|prompts|resources|openapi\.json)\b`)
 
-// NextIn is Next for a call through a toolset: what is listed is what the set has.
+// NextIn is Next for a call through a toolset: its lists are the lists of the set.
 func NextIn(f *fault.Error, door, set string) string {
 	next := Next(f, door)
 	if set == "" || f.Reason == fault.UnknownToolset {
@@ -90,7 +92,7 @@ func NextIn(f *fault.Error, door, set string) string {
 	return inSets.ReplaceAllString(next, "GET /toolsets/"+strings.ReplaceAll(url.PathEscape(set), "$", "$$")+"/$1")
 }
 
-// everywhere is a way on that is the same at every door but MCP's.
+// everywhere is advice that is the same at every door but MCP's.
 func everywhere(mcp, others string) Way { return Way{mcp, others, others, others, others} }
 
 const (
@@ -106,8 +108,8 @@ const (
 	report     = "tell who runs this edge; its log names the call"
 )
 
-// ways are by reason. At MCP, whose messages are read by models, there is no way to agree
-// in place of a person.
+// ways has the advice by reason. MCP has no advice to approve a call: models read its
+// messages, and must not approve in place of a person.
 var ways = map[fault.Reason]Way{
 	fault.ParseError:     {"", hasPaths, hasSchema, hasMethods, `send {"type":"tool_request","id":1,"data":{"name":…,"parameters":{…}}}`},
 	fault.InvalidRequest: {"", hasPaths, hasSchema, hasMethods, `send {"type":"tool_request","id":1,"data":{"name":…,"parameters":{…}}}`},
@@ -153,8 +155,8 @@ var ways = map[fault.Reason]Way{
 	fault.Internal:           everywhere(report, report),
 }
 
-// repeat is the way on where nobody knows whether the call ran. Where it is known that it did
-// not, unbegun is.
+// repeat is the advice if it is unknown whether the call ran. If it is known that it did
+// not run, the advice is unbegun.
 var repeat = Way{
 	unsure + "_meta has io.github.busbar-mcp/idempotencyKey", unsure + "the header Idempotency-Key", unsure + "idempotency_key of its input", unsure + "idempotency_key", unsure + "idempotency_key of its data",
 }

@@ -123,8 +123,8 @@ func (a *Authenticator) InsufficientScope(scopes ...string) gateway.Challenge {
 	return gateway.Challenge{challenge("Bearer", `error="insufficient_scope"`, `scope="`+strings.Join(scopes, " ")+`"`, w.where)}
 }
 
-// MetadataURL returns the URL of the metadata of the resource for which issuers give tokens (RFC 9728,
-// 3.1); empty if there is none.
+// MetadataURL returns the URL of the metadata of the resource for which issuers give
+// tokens (RFC 9728, 3.1); empty without issuers.
 func MetadataURL(issuers []Issuer) string {
 	resource := resourceOf(issuers)
 	u, err := url.Parse(resource)

@@ -2,7 +2,7 @@ package identity
 
 import "context"
 
-// Deafen has keys hear nothing of changes any more.
+// Deafen makes keys miss further changes.
 func (k *Keys) Deafen() { k.stops[0](); k.stops = k.stops[1:] }
 
 // Resync reads all keys again.

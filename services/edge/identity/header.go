@@ -65,7 +65,7 @@ type header struct {
 	check func(context.Context, string, *gateway.Credentials) (gateway.Principal, error)
 }
 
-// Shown implements Way.
+// Present implements Way.
 func (h header) Present(c *gateway.Credentials) bool { return len(c.Header[h.name]) > 0 }
 
 // Authenticate implements Way.

@@ -20,7 +20,7 @@ import (
 
 // Way is a further kind of credentials, besides the Authorization header and certificates.
 type Way interface {
-	// Shown reports whether a request has credentials of this kind, good or bad.
+	// Present reports whether a request has credentials of this kind, good or bad.
 	Present(c *gateway.Credentials) bool
 	// Authenticate returns the principal of the credentials. The error is a *fault.Error, with
 	// reason Unauthenticated for bad ones. Principal.Credential must not contain a secret.
@@ -60,7 +60,7 @@ func (s Settings) Check() error {
 // Authenticator is the gateway.Authenticator of an edge. Close it last.
 type Authenticator struct {
 	ways []Way
-	// keyHeader is a custom header for API keys; empty if there is none.
+	// keyHeader is a custom header for API keys; may be empty.
 	keyHeader string
 	keys      atomic.Pointer[Keys]
 	now       atomic.Pointer[state]

@@ -227,7 +227,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// What cannot be is refused, and what was before stays in force.
+// Invalid settings are refused, and the earlier ones stay in force.
 func TestSettingsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	i := issuertest.New(t)

@@ -125,8 +125,8 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-// An edge that cannot read the keys lets nobody in, and says that it is not the
-// key's fault.
+// An edge that cannot read the keys lets nobody in, and says that the key is not at
+// fault.
 func TestAPIKeysThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Join(t, bustest.Server(t)) // without buckets
@@ -140,7 +140,7 @@ func TestAPIKeysThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is not heard is known by the next time that all keys are read.
+// A missed change is known when all keys are read again.
 func TestAPIKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

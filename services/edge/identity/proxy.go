@@ -73,7 +73,7 @@ const maxRoles = 100
 // Proxy is the Way of callers named by a proxy. The proxy must remove these headers from clients'
 // requests. Only its address proves that it is the proxy.
 type Proxy struct {
-	user, tenant, roles string // headers; empty if there is none
+	user, tenant, roles string // headers; may be empty
 	headers             []string
 	from                []netip.Prefix
 }
@@ -81,7 +81,7 @@ type Proxy struct {
 // Names reports whether the proxy names the caller.
 func (p *Proxy) Names() bool { return p != nil && p.user != "" }
 
-// Shown implements Way.
+// Present implements Way.
 func (p *Proxy) Present(c *gateway.Credentials) bool {
 	return slices.ContainsFunc(p.headers, func(name string) bool { return len(c.Header[name]) > 0 })
 }
@@ -122,9 +122,10 @@ func (p *Proxy) Authenticate(_ context.Context, c *gateway.Credentials) (gateway
 	return who, nil
 }
 
-// Client returns the address of a client: that of its connection, or the one that proxies report in
-// X-Forwarded-For. There each proxy appends the address that it saw, so the last one that is not a proxy's
-// counts; the client may have written everything before it.
+// Client returns the address of a client: the connection's, or the one that proxies
+// report in X-Forwarded-For. There each proxy appends the address that it saw, so the
+// last one that is not a proxy's counts; the client may have written everything before
+// it.
 func (p *Proxy) Client(c *gateway.Credentials) string {
 	at := c.Address
 	if !p.trusted(at) {
@@ -143,7 +144,7 @@ func (p *Proxy) Client(c *gateway.Credentials) string {
 	return at
 }
 
-// is reports whether an address is a proxy's.
+// trusted reports whether an address is a proxy's.
 func (p *Proxy) trusted(address string) bool {
 	a, err := parseAddress(address)
 	return err == nil && p.trusts(a)

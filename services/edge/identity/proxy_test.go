@@ -141,7 +141,8 @@ func TestProxyFlags(t *testing.T) {
 	}
 }
 
-// FuzzProxyClient: whatever is said, the address is one, or that of the connection.
+// FuzzProxyClient: whatever the header says, the result is a valid address, or the
+// connection's.
 func FuzzProxyClient(f *testing.F) {
 	f.Add("203.0.113.9, 10.0.0.2")
 	f.Add("[::1]:80,,")

@@ -13,8 +13,8 @@ const (
 	dpop   = "dpop"
 )
 
-// shown is the content of the Authorization header. scheme is empty if there is none; token is empty if
-// the scheme is unknown.
+// shown is the content of the Authorization header. scheme is empty without that header;
+// token is empty if the scheme is unknown.
 type shown struct{ scheme, token string }
 
 // maxHeader is the longest Authorization header, in bytes; a token is shorter.

@@ -1,6 +1,6 @@
-// Package metrics counts what an edge does, for Prometheus. Its labels hold
-// names that services gave and words of Busbar's own, nothing that a client
-// wrote: no argument, no principal, no URI.
+// Package metrics counts what an edge does, for Prometheus. Its labels hold names of
+// services and tools and Busbar's own words. They never hold text from a client: no
+// argument, no principal, no URI. Start with New.
 package metrics
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Metrics are the figures of one edge.
+// Metrics are the metrics of one edge.
 type Metrics struct {
 	*probe.Probe
 	calls    *prometheus.CounterVec
@@ -24,16 +24,16 @@ type Metrics struct {
 
 type toolOf struct{ service, tool string }
 
-// Services, and tools of all of them, that have series of their own. Whoever may put a
-// service on the bus names both, as often as it likes.
+// How many services, and how many tools in all, have series of their own. Anybody who may
+// put a service on the bus chooses both kinds of names, as often as it likes.
 const (
 	maxServices = 256
 	maxTools    = 2048
-	// maxTimed is less, because a histogram is eighteen series.
+	// maxTimed is smaller, because a histogram is eighteen series.
 	maxTimed = 256
 )
 
-// New makes the figures of an edge of that version. checks are those of /readyz.
+// New makes the metrics of an edge with a version. checks are the checks of /readyz.
 func New(version string, checks func() []probe.Check) *Metrics {
 	m := &Metrics{
 		Probe: probe.New(checks), services: probe.NewLabelLimit[string](maxServices), tools: probe.NewLabelLimit[toolOf](maxTools), timed: probe.NewLabelLimit[toolOf](maxTimed),
@@ -77,8 +77,8 @@ func (a *auditor) Begin(ctx context.Context, v gateway.View) error {
 	return a.next.Begin(ctx, v)
 }
 
-// Record implements gateway.Auditor. A call whose record cannot be made is
-// counted as its client sees it.
+// Record implements gateway.Auditor. A call whose record fails is counted with the
+// outcome that its client sees.
 func (a *auditor) Record(ctx context.Context, r gateway.Record) (err error) {
 	outcome := r.Outcome
 	if a.next != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
 )
 
-// Services and tools that come and go, and methods that clients make up, do not make
-// series without end.
+// Services and tools that come and go, and methods that clients invent, do not make an
+// unlimited number of series.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := metrics.New("1", func() []probe.Check { return nil })
@@ -36,7 +36,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		record(mcp.MethodToolsCall, fmt.Sprint("service-", i%500), fmt.Sprint("tool-", i%2000))
 		record(fmt.Sprint("made/up-", i), "", "")
 	}
-	record(mcp.MethodToolsCall, "text", "tokenize") // what was there first keeps its own
+	record(mcp.MethodToolsCall, "text", "tokenize") // the first ones keep their own
 	out := httptest.NewRecorder()
 	m.Metrics().ServeHTTP(out, httptest.NewRequest("GET", "/metrics", nil))
 	figures := out.Body.String()

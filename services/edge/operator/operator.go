@@ -1,6 +1,7 @@
-// Package operator says who may read what an edge keeps for people on its own
-// machine: who can read a file of the edge's data directory, in which there is a
-// token. That a request comes from this machine proves nothing: a proxy's does.
+// Package operator decides who may read what an edge keeps for people on its own machine:
+// anybody who can read a token in a file of the edge's data directory. A connection from
+// this machine proves nothing, because a proxy's connection also comes from it. Issue
+// makes the token, Find reads it.
 package operator
 
 import (
@@ -19,12 +20,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/token"
 )
 
-// file is where the token of the edge at a port is.
+// file is the name of the file with the token of the edge at a port.
 func file(dir, port string) string { return filepath.Join(dir, "operator-"+port+".token") }
 
-// Issue makes a token for the edge that listens on l and puts it into its data
-// directory, in a file that only the user of this process can read. remove takes
-// the file away.
+// Issue makes a token for the edge that listens on l and writes it into the edge's data
+// directory, in a file that only the user of this process can read. remove deletes the
+// file.
 func Issue(dir string, l net.Listener) (made token.Token, remove func(), err error) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err == nil {
@@ -34,7 +35,8 @@ func Issue(dir string, l net.Listener) (made token.Token, remove func(), err err
 		return "", nil, fmt.Errorf("operator's token: %w", err)
 	}
 	made, name := token.Token(rand.Text()), file(dir, port)
-	// A new file: another user's, or one that others may read, is not written to.
+	// It makes a new file, so that it never writes to another user's file, or to one that
+	// others may read.
 	fresh, err := os.CreateTemp(dir, ".operator-*")
 	if err != nil {
 		return "", nil, fmt.Errorf("operator's token: %w", err)
@@ -53,12 +55,12 @@ func Issue(dir string, l net.Listener) (made token.Token, remove func(), err err
 	}, nil
 }
 
-// ErrNoToken means that no directory has a token for an edge.
+// ErrNoToken means that no directory has a token for the edge.
 var ErrNoToken = errors.New("no operator's token")
 
-// Find returns the token of the edge at a URL, from whichever directory has the
-// newest. It is for edges of this machine alone: no other is shown it. The error
-// may be ErrNoToken.
+// Find returns the token of the edge at a URL, from the directory with the newest one. It
+// is only for edges on this machine: a token is never shown to another machine's. The
+// error may be ErrNoToken.
 func Find(edge string, dirs ...string) (token.Token, error) {
 	u, err := url.Parse(edge)
 	if err != nil {
@@ -82,7 +84,7 @@ func Find(edge string, dirs ...string) (token.Token, error) {
 	if newest == nil {
 		var files []string
 		for _, dir := range dirs {
-			if name := file(dir, port); !slices.Contains(files, name) { // BUSBAR_DATA_DIR is that of all programs
+			if name := file(dir, port); !slices.Contains(files, name) { // BUSBAR_DATA_DIR is the same for all programs
 				files = append(files, name)
 			}
 		}

@@ -1,6 +1,7 @@
-// Package pages are what people see in a browser: Swagger UI at /docs, GraphiQL at
-// /graphql, and beside both a panel that calls tools by forms and answers what waits.
-// Everything comes from this edge; scripts/pages renews what others wrote.
+// Package pages serves what people see in a browser: Swagger UI at /docs, GraphiQL at
+// /graphql, and on both a panel that calls tools by forms and answers waiting calls.
+// Everything comes from this edge; scripts/pages updates the vendored parts. Start with
+// Show and Serve.
 package pages
 
 import (
@@ -19,18 +20,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// Assets is where what pages load is served.
+// Assets is the path below which the files that pages load are served.
 const Assets = "/docs/assets/"
 
 //go:embed own vendored/*.gz
 var files embed.FS
 
-// types of what is served, by the end of its name.
+// types are the content types, by the ending of the name.
 var types = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
-// Show answers with a page, docs or graphql. Scripts and styles are this edge's files,
-// and what they open is this edge; a style that a script makes has the nonce of the
-// answer. Nothing is evaluated, framed, or sent anywhere else.
+// Show answers with a page, docs or graphql. The page may load only this edge's scripts
+// and styles, and connect only to this edge. A style that a script creates has the nonce
+// of the answer. Nothing is evaluated, framed, or sent anywhere else.
 func Show(w http.ResponseWriter, name string) {
 	page, err := files.ReadFile("own/" + name + ".html")
 	if err != nil {
@@ -39,12 +40,12 @@ func Show(w http.ResponseWriter, name string) {
 	nonce := rand.Text()
 	policy := "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-" + nonce + "'; img-src 'self' data:; font-src 'none'; connect-src 'self'; " +
 		"form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
-	w.Header().Set("Cache-Control", "no-store") // for the nonce
+	w.Header().Set("Cache-Control", "no-store") // because of the nonce
 	door.Page(w, policy, bytes.ReplaceAll(page, []byte("{{nonce}}"), []byte(nonce)))
 }
 
-// Serve answers with what a page loads, below Assets. What others wrote is kept
-// compressed, and sent so to who takes it.
+// Serve answers with a file that a page loads, below Assets. Vendored files are stored
+// compressed, and sent so to clients that accept it.
 func Serve(w http.ResponseWriter, r *http.Request, name string) error {
 	kind := types[path.Ext(name)]
 	if kind == "" || strings.Contains(name, "/") {
@@ -85,7 +86,7 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) error {
 	return nil
 }
 
-// takesGzip reports whether a client takes gzip (RFC 9110, 12.5.3).
+// takesGzip reports whether a client accepts gzip (RFC 9110, 12.5.3).
 func takesGzip(h http.Header) bool {
 	takes := false
 	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h["Accept-Encoding"], ",")), ",") {

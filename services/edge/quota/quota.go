@@ -1,7 +1,10 @@
-// Package quota bounds what one party keeps in room that all callers share. Each
-// edge counts what it wrote itself, by account, for as long as that is kept: a
-// share of the room that is small enough for several edges (ADR 0022). The accounts of
-// one tenant together have a share as well.
+// Package quota bounds what one account keeps in room that all callers share. Each edge
+// counts what it wrote itself, by account, for as long as it is kept. A share is small
+// enough that several edges may each grant one (ADR 0022). The accounts of one tenant
+// together have a share as well.
+//
+// Start with Quota: Keep refuses when a share is full, Displace makes the oldest entries
+// go.
 package quota
 
 import (
@@ -14,16 +17,17 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// maxAccounts bounds the parties that an edge counts for. Of more, the one that
-// wrote longest ago is forgotten.
+// maxAccounts bounds the accounts that an edge counts. Beyond that, it forgets the
+// account that wrote longest ago.
 const maxAccounts = 10_000
 
-// ofTenant is how many times the share of an account those of one tenant have together.
+// ofTenant is the share of a tenant's accounts together, as a multiple of one account's
+// share.
 //
 //limit:party parties whose share all of a tenant may have together | as for a party
 const ofTenant = 4
 
-// Quota counts what accounts keep. Its methods may be used from any goroutine.
+// Quota counts what accounts keep. Its methods may be called concurrently.
 type Quota struct {
 	what  string
 	count int
@@ -32,7 +36,7 @@ type Quota struct {
 	mu       sync.Mutex
 	accounts map[string]*usage
 	tenants  map[string]*tenant
-	// order has the accounts, who wrote last at the back.
+	// order has the accounts, with the one that wrote last at the back.
 	order *list.List
 }
 
@@ -44,18 +48,18 @@ type usage struct {
 	byKey   map[string]*list.Element
 	bytes   int64
 	tenant  *tenant
-	// recounted is when Recount last gave its keys.
+	// recounted is when Recount last returned the account's keys.
 	recounted time.Time
 }
 
-// tenant is what the accounts of one keep together. Addresses are of none, and each has
-// a tenant of its own that nobody else is of.
+// tenant is what the accounts of one tenant keep together. Addresses have no tenant; each
+// gets an entry of its own that nobody shares.
 type tenant struct {
 	name     string
 	accounts map[string]*usage
 	count    int
 	bytes    int64
-	// swept is when what is over was last looked for at all of them.
+	// swept is when expired things of all its accounts were last removed.
 	swept time.Time
 }
 
@@ -65,13 +69,15 @@ type thing struct {
 	until time.Time
 }
 
-// New makes a quota of things, named in errors, and of bytes for each account.
+// New makes a quota of things and bytes for each account. what names the things in
+// errors.
 func New(what string, count int, bytes int64) *Quota {
 	return &Quota{what: what, count: count, bytes: bytes, accounts: map[string]*usage{}, tenants: map[string]*tenant{}, order: list.New()}
 }
 
-// Tenant is that of an account who is a principal, by its ID: the length of its tenant's
-// name, a colon, that and its own. ok is false for any other text.
+// Tenant is the tenant of an account that is a principal, by its ID: the length of the
+// tenant's name, a colon, that name, and the principal's own. ok is false for any other
+// text.
 func Tenant(account string) (name string, ok bool) {
 	size, rest, _ := strings.Cut(account, ":")
 	n, err := strconv.Atoi(size)
@@ -81,10 +87,10 @@ func Tenant(account string) (name string, ok bool) {
 	return rest[:n], true
 }
 
-// Keep counts a thing of an account for as long as it lives. Of a key that is
-// counted, the size and the life are changed. gone are the keys whose life is
-// over, which the caller may remove. Without room the error has reason
-// RateLimited and says when to come back, and nothing has changed.
+// Keep counts a thing of an account for as long as it lives. If the key is counted
+// already, its size and life are changed. gone are the keys whose life is over; the
+// caller may remove their things. Without room, the error has reason RateLimited and says
+// when to come back, and nothing has changed.
 func (q *Quota) Keep(account, key string, size int, life time.Duration) (gone []string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +112,7 @@ func (q *Quota) Keep(account, key string, size int, life time.Duration) (gone []
 	return gone, nil
 }
 
-// full is the error for an account who has no room, or whose tenant has none.
+// full is the error for an account without room, or whose tenant has none.
 func (q *Quota) full(now time.Time, u *usage, whose string, shares int) error {
 	f := fault.New(fault.RateLimited, "too many %s are kept for %s: at most %d, %d KiB together; come back when some are over", q.what, whose, shares*q.count, int64(shares)*q.bytes>>10)
 	f.RetryAfter = time.Second
@@ -116,9 +122,9 @@ func (q *Quota) full(now time.Time, u *usage, whose string, shares int) error {
 	return f
 }
 
-// Displace counts a thing of an account as Keep does, and returns the keys of those
-// that have to make room: its own oldest things, and where its tenant has no room,
-// the oldest of whoever of that keeps most.
+// Displace counts a thing of an account as Keep does, and returns the keys of the things
+// that have to make room: the account's own oldest ones, and if its tenant has no room,
+// the oldest ones of the tenant's account that keeps most.
 func (q *Quota) Displace(account, key string, size int, life time.Duration) (gone []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +149,7 @@ func (q *Quota) Displace(account, key string, size int, life time.Duration) (gon
 	return gone
 }
 
-// Count counts a thing of an account, whatever room there is: for what cannot be
+// Count counts a thing of an account even if there is no room: for things that cannot be
 // refused any more.
 func (q *Quota) Count(account, key string, size int, life time.Duration) {
 	q.mu.Lock()
@@ -153,9 +159,9 @@ func (q *Quota) Count(account, key string, size int, life time.Duration) {
 	u.put(key, int64(size), now.Add(life))
 }
 
-// Recount returns the keys that an account is counted for, the oldest first, and nothing where
-// it did within the last every: others may have ended some, which the caller may look for
-// and Release.
+// Recount returns the keys that are counted for an account, the oldest first. It returns
+// none if it did so within the time every. Others may have ended some of the things; the
+// caller may look for those, and Release them.
 func (q *Quota) Recount(account string, every time.Duration) (keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,7 +187,7 @@ func (q *Quota) Release(account, key string) {
 	}
 }
 
-// Room reports whether an account has used less than a part of its bytes.
+// Below reports whether an account has used less than a part of its bytes.
 func (q *Quota) Below(account string, part float64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -189,7 +195,7 @@ func (q *Quota) Below(account string, part float64) bool {
 	return u == nil || float64(u.bytes) < part*float64(q.bytes) && float64(u.tenant.bytes) < ofTenant*part*float64(q.bytes)
 }
 
-// of returns what an account keeps.
+// usageOf returns the usage of an account.
 func (q *Quota) usageOf(account string) *usage {
 	u := q.accounts[account]
 	if u == nil {
@@ -216,7 +222,7 @@ func (q *Quota) tenantOf(account string) *tenant {
 	return q.tenants[name]
 }
 
-// forget stops counting all of an account.
+// forget stops counting everything of an account.
 func (q *Quota) forget(u *usage) {
 	t := u.tenant
 	t.count, t.bytes = t.count-u.things.Len(), t.bytes-u.bytes
@@ -228,8 +234,8 @@ func (q *Quota) forget(u *usage) {
 	delete(q.accounts, u.account)
 }
 
-// room reports whether a tenant has room for so many things and bytes more. Before it
-// has not, what is over of all its accounts is removed, once a second.
+// fits reports whether a tenant has room for a number of things and bytes more. If it has
+// not, expired things of all its accounts are removed first, at most once a second.
 func (t *tenant) fits(q *Quota, now time.Time, things int, bytes int64) bool {
 	fits := func() bool {
 		return t.count+things <= ofTenant*q.count && t.bytes+bytes <= ofTenant*q.bytes
@@ -244,7 +250,7 @@ func (t *tenant) fits(q *Quota, now time.Time, things int, bytes int64) bool {
 	return fits()
 }
 
-// most is who keeps most.
+// most is the usage of the account that keeps most.
 func (t *tenant) most() (most *usage) {
 	for _, u := range t.accounts {
 		if most == nil || u.bytes > most.bytes || u.bytes == most.bytes && u.account < most.account {
@@ -273,7 +279,7 @@ func (u *usage) remove(e *list.Element) string {
 	return t.key
 }
 
-// expire removes what is over, from the front: things of one quota live about
+// expire removes expired things from the front: the things of one quota live about
 // equally long.
 func (u *usage) expire(now time.Time) (gone []string) {
 	for e := u.things.Front(); e != nil && now.After(e.Value.(*thing).until); e = u.things.Front() {

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
-// H1: an account has its share and no more, and nobody else is harmed.
+// H1: an account has its share and no more, and no other account is harmed.
 func TestH1AShareIsOnesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota.New("calls", 3, 1000)
@@ -53,7 +53,7 @@ func TestH1AShareIsOnesOwn(t *testing.T) {
 	})
 }
 
-// H1: where that is better, the oldest of the same account make room.
+// H1: for some stores it is better that the oldest of the same account make room.
 func TestH1TheOldestOfTheSamePayerMakeRoom(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 2, 100)
@@ -66,14 +66,14 @@ func TestH1TheOldestOfTheSamePayerMakeRoom(t *testing.T) {
 	displace("a", "1", 10)
 	displace("b", "x", 90)
 	displace("a", "2", 10)
-	displace("a", "1", 20) // used: it is the youngest
+	displace("a", "1", 20) // used, so it is the youngest
 	displace("a", "3", 10, "2")
 	displace("a", "4", 95, "1", "3")
 	displace("b", "y", 10)
 }
 
-// H1: the accounts of one tenant have a share together, as many as they are, and nobody
-// else is harmed.
+// H1: the accounts of one tenant share one share, however many they are, and no other is
+// harmed.
 func TestH1AShareOfATenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota.New("calls", 3, 1000)
@@ -142,7 +142,7 @@ func TestH1AShareOfATenant(t *testing.T) {
 	})
 }
 
-// Payers that are forgotten are not counted for their tenant any more.
+// Accounts that are forgotten no longer count for their tenant.
 func TestForgottenPayersOfATenant(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 2_500, 1<<20)
@@ -164,7 +164,7 @@ func TestForgottenPayersOfATenant(t *testing.T) {
 	}
 }
 
-// What an edge counts is bounded, whatever accounts there are.
+// An edge counts a bounded number of accounts, however many there are.
 func TestPayersAreBounded(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 1, 100)

@@ -25,8 +25,8 @@ func lines(t testing.TB, file string) (all []string) {
 	return all
 }
 
-// public are tools as public servers have them, under the names that a gateway gives them:
-// their service's before their own.
+// public are tools like the ones of public servers, under the names that a gateway gives
+// them: prefixed with their service's.
 func public(t testing.TB) (all []Tool) {
 	for _, line := range lines(t, "public.txt") {
 		f := strings.Split(line, "|")
@@ -47,7 +47,7 @@ func public(t testing.TB) (all []Tool) {
 	return all
 }
 
-// everybody is the fleet with the public servers' tools besides.
+// everybody is the fleet together with the public servers' tools.
 func everybody(t testing.TB) *Index {
 	all := append(fleet(t), public(t)...)
 	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
@@ -56,8 +56,8 @@ func everybody(t testing.TB) *Index {
 	return x
 }
 
-// intents are the rows of a file: the right tools, and what somebody wants in each of the
-// four languages.
+// intents are the rows of a file: the right tools, and a request in each of the four
+// languages.
 func intents(t testing.TB, file string) (all []intent) {
 	for _, line := range lines(t, file) {
 		f := strings.Split(line, " | ")
@@ -92,7 +92,7 @@ func recall(x *Index, all []intent, miss func(language, said string, right, got 
 			}
 			var got []string
 			least := time.Hour
-			for range 3 { // the cost, whatever else runs
+			for range 3 { // measures the cost, even on a busy machine
 				begun := time.Now()
 				got = x.Search(said, 5, everything)
 				least = min(least, time.Since(begun))
@@ -112,9 +112,9 @@ func recall(x *Index, all []intent, miss func(language, said string, right, got 
 	return share, took
 }
 
-// What search finds of intents that no word and no weight was chosen for (held), and of
-// those they were tried on (known): ADR 0066. The floors are well below what is measured.
-// With MISSES=known, the misses are told.
+// The recall of search for intents that no word and no weight was chosen for (held), and
+// for those that they were tried on (known): ADR 0066. The floors are well below the
+// measured values. With MISSES=known, the misses are printed.
 func TestEvalRecall(t *testing.T) {
 	t.Parallel()
 	x := everybody(t)

@@ -231,7 +231,7 @@ func read(t Tool, seen map[string]*word) text {
 	return text{t, weights, length}
 }
 
-// room is the working memory of one search.
+// scratch is the working memory of one search.
 type scratch struct {
 	all, word []float64
 	some, now []uint32
@@ -311,8 +311,8 @@ func (x *Index) rare(n int) float64 {
 	return math.Log(1 + (of-some+0.5)/(some+0.5))
 }
 
-// score adds the weight of a term to each tool that has it. Of the terms of one word, the best counts, and
-// the others a little.
+// score adds the weight of a term to each tool that has it. If a word has several terms,
+// the best one counts, and the others a little.
 func (x *Index) score(r *scratch, t term, worth float64) {
 	worth *= float64(t.weight) / itself
 	mean := float64(x.length) / float64(len(x.slots))

@@ -21,8 +21,8 @@ var verbs = []struct{ name, text string }{
 	{"compare", "Compares two versions of %s in %s."}, {"schedule", "Schedules %s in %s for a time."},
 }
 
-// fleet is 10,000 tools of 25 services, described in English: each of ten things a service
-// has, with twenty verbs, for one or for many.
+// fleet is 10,000 tools of 25 services, described in English: for each of ten things that
+// a service has, twenty verbs, for one or for many.
 func fleet(t testing.TB) (all []Tool) {
 	for _, line := range lines(t, "fleet.txt") {
 		domain, objects, _ := strings.Cut(line, ": ")
@@ -50,7 +50,7 @@ func fleet(t testing.TB) (all []Tool) {
 
 func everything(string) bool { return true }
 
-// An index that was changed many times says what one says that was made at once.
+// An index after many changes gives the same results as one that is made at once.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	all := fleet(t)[:300]
@@ -88,8 +88,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Versions of one tool leave room for others, and count in full where the rest of them is
-// not to be seen.
+// Versions of one tool leave room for others, and count in full if the other versions are
+// hidden.
 func TestVary(t *testing.T) {
 	t.Parallel()
 	all := []Tool{{"cms_get_page", nil}, {"wiki_get_page_as_text", nil}}
@@ -102,7 +102,7 @@ func TestVary(t *testing.T) {
 	if got := x.Search("get page", 5, everything); len(got) != 5 || got[0] != "cms_get_page" || !slices.Contains(got, "wiki_get_page_as_text") {
 		t.Errorf("of all: %v", got)
 	}
-	// Many others of a kind that are hidden leave their room to what is not.
+	// Many hidden tools of a kind leave their room to visible ones.
 	for i := range 80 {
 		all = append(all, Tool{fmt.Sprintf("anvil_%02d", i), nil})
 	}
@@ -119,7 +119,7 @@ func TestVary(t *testing.T) {
 	}
 }
 
-// A tool is found by its first texts, and costs an index no more than those, however many
+// A tool is found by its first texts, and costs an index no more than these, however many
 // parameters it describes at length.
 func TestLongTool(t *testing.T) {
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestLongTool(t *testing.T) {
 	}
 }
 
-// A service that says words without end costs edges no more than others do.
+// A service with endless words costs edges no more than others do.
 func TestLongWord(t *testing.T) {
 	t.Parallel()
 	cost := func(text string) time.Duration {
@@ -162,14 +162,14 @@ func TestLongWord(t *testing.T) {
 	}
 	others := cost(words.String()[:maxText]) // on this machine
 	for _, letters := range []string{"xy", "щш"} {
-		// It takes a fifth, and took seven times as long.
+		// It takes a fifth; it once took seven times as long.
 		if took := cost(strings.Repeat(letters, maxText/len(letters))); took > others {
 			t.Errorf("a word of %d bytes takes %v, and as many of short words %v", maxText, took, others)
 		}
 	}
 }
 
-// Whatever a dictionary says, it is read, and words are looked up in it.
+// Any dictionary can be read, and words can be looked up in it.
 func FuzzDictionary(f *testing.F) {
 	for _, seed := range []string{"", "send,turn down,e-mail | wyślij,list= | отправ | 发送,发给\n# no line\na|b", "a b c,|||", "| | |", "\xff|=|=|=", "x,x x x,x|x y,x=|x|x"} {
 		f.Add(seed, "turn it down 发送 x y")
@@ -187,8 +187,8 @@ func FuzzDictionary(f *testing.F) {
 	})
 }
 
-// Each line of the dictionary has four columns and names an idea that some word finds, and
-// the whole is small enough to be in each program.
+// Each line of the dictionary has four columns and names an idea that some word finds.
+// The whole is small enough to be in each program.
 func TestDictionary(t *testing.T) {
 	t.Parallel()
 	if len(list) > 300<<10 {
@@ -214,8 +214,8 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// A word that no dictionary has finds the one that is written so in another language, or
-// nearly so.
+// A word that the dictionary lacks finds the word of another language that is written the
+// same way, or nearly.
 func TestAlike(t *testing.T) {
 	t.Parallel()
 	x := &Index{}
@@ -257,11 +257,11 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// Nobody who searches waits until 10,000 tools have been read.
+// A search does not wait until 10,000 tools have been read.
 func TestSearchWhileToolsAreRead(t *testing.T) {
 	t.Parallel()
 	all, searches := fleet(t), 0
-	for range 5 { // whoever searches may stand still meanwhile, on a busy machine
+	for range 5 { // on a busy machine the search may stand still meanwhile
 		if searches = searchWhileRead(t, all); searches >= 20 {
 			return
 		}
@@ -285,7 +285,7 @@ func searchWhileRead(t *testing.T, all []Tool) int {
 		if len(x.Search("send an invoice", 5, everything)) == 0 {
 			t.Fatal("nothing is found")
 		}
-		if n == 200 { // enough; more would only take the processor from the other
+		if n == 200 { // enough; more would only take processor time from the other
 			<-done
 		}
 		select {

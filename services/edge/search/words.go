@@ -222,7 +222,8 @@ func (d *dictionary) look(said string, seen map[string]*word) *word {
 	return w
 }
 
-// said yields the terms of a sequence of words: those of known phrases, and of each other word.
+// said yields the terms of a sequence of words: the terms of known phrases, and of each
+// other word.
 func (d *dictionary) said(words []string, seen map[string]*word, yield func([]term)) {
 	for i := 0; i < len(words); {
 		ideas, n := d.phrase(words[i:], seen)
@@ -251,8 +252,8 @@ func (d *dictionary) said(words []string, seen map[string]*word, yield func([]te
 	}
 }
 
-// phrase returns the meaning of the longest known phrase at the beginning of words, and its number of
-// words; 0 if there is none.
+// phrase returns the meaning of the longest known phrase at the beginning of words, and
+// its number of words; 0 without a known phrase.
 func (d *dictionary) phrase(words []string, seen map[string]*word) (ideas []term, n int) {
 	if len(words) < 2 {
 		return nil, 0

@@ -30,7 +30,7 @@ const (
 
 // Member is a tool or prompt that a set shows in a changed form.
 type Member struct {
-	// Of is its name in its service.
+	// Tool is its name in its service.
 	Tool string
 	// Title and Description replace its own; nil keeps them.
 	Title, Description *string
@@ -119,7 +119,7 @@ func (n *Names) Has(of string) bool {
 	return len(n.shown[of]) > 0 || n.members[of] == nil && n.has(of)
 }
 
-// Shown returns the names under which the set shows a tool or prompt.
+// Aliases returns the names under which the set shows a tool or prompt.
 func (n *Names) Aliases(of string) []string {
 	if shown := n.shown[of]; len(shown) > 0 {
 		return shown

@@ -18,8 +18,8 @@ func fixed(pairs ...string) map[string]jsontext.Value {
 	return all
 }
 
-// Nobody gives an argument that is fixed, however it is written; everything else goes on
-// as it came.
+// A client cannot set a fixed argument, in any spelling; everything else passes
+// unchanged.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		``, `{}`, ` { "key" : 1.0e3 } `, `{"table":"x"}`, `{"Table":"x"}`, `{"ta_ble":1}`, `{"a":1,"a":2}`, `[]`, `"x"`, `{`, `{"tab\u006ce":1}`, `{"ſ":1}`, `{"a":{"table":1}}`, `{"é":[]}x`,
@@ -34,7 +34,7 @@ func FuzzArguments(f *testing.F) {
 		}
 		var sent map[string]json.RawMessage
 		if json.Unmarshal(arguments, &sent) != nil && len(strings.TrimSpace(string(arguments))) > 0 {
-			return // no object: the schema refuses it
+			return // not an object: the schema refuses it
 		}
 		var got map[string]json.RawMessage
 		if err := json.Unmarshal(out, &got); err != nil {
@@ -49,7 +49,7 @@ func FuzzArguments(f *testing.F) {
 		if string(got["table"]) != `"orders"` || string(got["Sort_by"]) != `{"by":["a"]}` || len(got) != len(sent)+2 {
 			t.Fatalf("%q became %q", arguments, out)
 		}
-		// As a service would that does not mind the case.
+		// Like a service that ignores case.
 		var service struct{ Table string }
 		if json.Unmarshal(out, &service) != nil || service.Table != "orders" {
 			t.Fatalf("%q reads as table %q", out, service.Table)

@@ -1,4 +1,5 @@
-// Package table keeps the audit trail in the tables of a SQL database.
+// Package table keeps the audit trail in the tables of a SQL database. A chain has one
+// writer at a time, which holds the lock on the chain's row. Start with Table.Append.
 package table
 
 import (
@@ -43,8 +44,8 @@ func migrations() fs.FS {
 // Schema is the owner of the tables, and the version of them that this release makes.
 func Schema() database.Schema { return database.SchemaOf("audit", migrations()) }
 
-// Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
-// needs only the place.
+// Open opens the store in a database, waiting for it until ctx ends. It needs only the
+// place of cfg.
 func Open(ctx context.Context, cfg database.Config) (*Table, error) {
 	cfg.Owner, cfg.Holds, cfg.Migrations, cfg.Work = "audit", "the audit trail", migrations(), appendTime
 	db, err := database.Open(ctx, cfg)
@@ -62,7 +63,7 @@ func (t *Table) StoreID(ctx context.Context) (string, error) {
 // Away says why the database is away; see database.Database.
 func (t *Table) Away() error { return t.db.Away() }
 
-// Figures are those of the database.
+// Figures are the metrics of the database.
 func (t *Table) Figures() []prometheus.Collector { return t.db.Figures() }
 
 // Close implements trail.Store.
@@ -92,7 +93,7 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 		if err != nil {
 			return err
 		}
-		// Under the locks: what another writer adds is seen here.
+		// Under the locks, so the rows that another writer added are seen here.
 		known, err := t.knownIDs(ctx, tx, ids, chains)
 		if err != nil {
 			return err
@@ -129,9 +130,10 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 	return added, nil
 }
 
-// stray returns a *trail.Stray if a chain of these tenants has a row behind its end: what was to be
-// written there was refused for that, and not for what it is. The end and the rows are read at one
-// moment, so that what another instance writes meanwhile is not mistaken for such a row.
+// stray returns a *trail.Stray if a chain of these tenants has a row behind its end: that
+// row, not the event, is then why the event was refused. The end and the rows are read at
+// one moment, so that rows which another instance writes meanwhile are not mistaken for
+// such a row.
 func (t *Table) stray(ctx context.Context, tenants []string) error {
 	found, err := read(ctx, t, func(scan func(...any) error) (s trail.Stray, err error) {
 		err = scan(&s.Tenant, &s.Seq, &s.ID, &s.End)
@@ -144,11 +146,13 @@ func (t *Table) stray(ctx context.Context, tenants []string) error {
 	return &found[0]
 }
 
-// eventName is what an event counts once by: no edge keeps out what another says.
+// eventName identifies an event, so that it is written once. It includes the edge: no
+// edge can keep out an event of another one by using its id.
 type eventName struct{ id, edge string }
 
-// knownIDs are the events that these chains have. A row of theirs that is in no place of its
-// chain is no such event: an event is not left out because somebody else wrote its id somewhere.
+// knownIDs are the events that these chains have. A row that stands in no place of its
+// chain does not count as an event: otherwise anyone who writes an id into the table
+// could keep an event out.
 func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string, chains []trail.Chain) (map[eventName]bool, error) {
 	type row struct {
 		eventName
@@ -198,7 +202,7 @@ func chains(ctx context.Context, tx database.Tx, where string, args ...any) ([]t
 	return all, err
 }
 
-// write runs a transaction. A refusal of the database is the event's fault.
+// write runs a transaction. If the database rejects it, the event is at fault.
 func (t *Table) write(ctx context.Context, f func(context.Context, database.Tx) error) error {
 	err := t.db.Write(ctx, f)
 	if errors.Is(err, database.ErrRejected) {
@@ -252,7 +256,7 @@ func (t *Table) pruneSome(ctx context.Context, tenant string, before time.Time, 
 			return err
 		}
 		c := trail.Checkpoint{Tenant: tenant, Pruned: true}
-		// The last row of the oldest ones that are all too old.
+		// The last of the oldest rows that are all too old.
 		found, err := database.One(ctx, tx, `SELECT seq, hash FROM (
 				SELECT seq, hash, min(CASE WHEN time < $2 THEN 1 ELSE 0 END) OVER (ORDER BY seq) AS old FROM (
 					SELECT seq, hash, time FROM audit_event WHERE tenant = $1 ORDER BY seq LIMIT $3) AS first) AS marked

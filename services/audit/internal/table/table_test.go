@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
-// patient is how long calls wait for one another on a slow machine.
+// patient is how long concurrent calls wait for each other on a slow machine.
 const patient = 30 * time.Second
 
 var places = map[string]func(*testing.T) database.Config{
@@ -85,8 +85,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A table that grows from nothing is not read through for each batch: nobody has analyzed
-// it, and plans that were made while it was empty are still in use.
+// A table that grows from nothing is not read as a whole for each batch, although it was
+// never analyzed and plans that were made while it was empty are still in use.
 func TestBatchesDoNotReadTheTable(t *testing.T) {
 	t.Parallel()
 	const batches, size = 20, 100
@@ -95,7 +95,7 @@ func TestBatchesDoNotReadTheTable(t *testing.T) {
 	for n := range batches {
 		trailtest.Append(t, s, size, trailtest.Events("a", n*size+1, (n+1)*size)...)
 	}
-	s.Close() // which has Postgres count what it did
+	s.Close() // makes Postgres flush its counters
 	place.Owner, place.Work = "test", patient
 	db, err := database.Open(t.Context(), place)
 	if err != nil {
@@ -118,8 +118,8 @@ func TestBatchesDoNotReadTheTable(t *testing.T) {
 	}
 }
 
-// A trail that the first release of the table kept verifies after the table has
-// grown, and goes on.
+// A trail that the first release of the table wrote verifies after the table has grown,
+// and continues.
 func TestM16RowsOfTheEarlierRelease(t *testing.T) {
 	t.Parallel()
 	for name, at := range places {

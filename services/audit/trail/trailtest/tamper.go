@@ -27,7 +27,7 @@ func found(t testing.TB, s trail.Store, trusted trail.Trusted, witnesses []trail
 	t.Errorf("not found; want row %d, %q", seq, says)
 }
 
-// moved is a statement that gives a row another place, by way of a free one.
+// swap is a statement that exchanges the places of two rows, by way of a free one.
 func swap(a, b int64) []string {
 	return []string{
 		fmt.Sprintf("UPDATE audit_event SET seq = -1 WHERE tenant = 'a' AND seq = %d", a),
@@ -41,8 +41,9 @@ const copyRow = `INSERT INTO audit_event SELECT tenant, 41, 'FORGED-2', call, ti
 	arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more
 	FROM audit_event WHERE tenant = 'a' AND seq = 40`
 
-// stray has a row where the next one of a chain belongs: nothing is added to that chain, the error
-// names the row, and no event is called at fault. When the row is gone the chain goes on.
+// stray puts a row where the next one of a chain belongs. Nothing is added to that chain,
+// the error names the row, and no event is called at fault. When the row is gone, the
+// chain goes on.
 func stray(t *testing.T, e Engine) {
 	s := open(t, e)
 	_, trusted := Key(t)
@@ -63,9 +64,9 @@ func stray(t *testing.T, e Engine) {
 	Verify(t, s, trusted)
 }
 
-// impostor has a row with the id of an event that is still to come, in each place that is not that of an
-// event. The event is not taken for one that is there: the store refuses it, and says of a chain that
-// cannot go on which row it is.
+// impostor puts a row with the id of an event that is still to come in each place where
+// no event belongs. The event is not taken for a known one: the store refuses it, and if
+// a chain cannot go on, the error names the row.
 func impostor(t *testing.T, start func(*testing.T) Engine) {
 	for name, c := range map[string]struct {
 		tenant, seq string
@@ -91,8 +92,8 @@ func impostor(t *testing.T, start func(*testing.T) Engine) {
 	}
 }
 
-// unsigned cuts rows since the last signature and moves the end of the chain: no check can see that,
-// and the report says so for as long as there are such rows.
+// unsigned removes the rows since the last signature and moves the end of the chain. No
+// check can see that, and the report says so for as long as there are unsigned rows.
 func unsigned(t *testing.T, e Engine) {
 	s := open(t, e)
 	sign, trusted := Key(t)
@@ -116,8 +117,8 @@ func unsigned(t *testing.T, e Engine) {
 	says(Verify(t, s, trusted, kept...), "1 rows at the ends of 1 chains")
 }
 
-// tampering does to a trail of 40 rows, with checkpoints at 10 and 20 and the
-// last one kept elsewhere too, what somebody with the database could.
+// tampering does to a trail of 40 rows everything that somebody with the database could
+// do. The trail has checkpoints at 10 and 20, and the last one is also kept elsewhere.
 func tampering(t *testing.T, start func(*testing.T) Engine) {
 	cases := map[string]struct {
 		do   []string
@@ -179,7 +180,7 @@ func tampering(t *testing.T, start func(*testing.T) Engine) {
 		t.Parallel()
 		e := start(t)
 		s, trusted, kept := build(t, e)
-		seq := int64(40) // each edit before the one that was found last
+		seq := int64(40) // each edit comes before the one that was found last
 		edit := func(field, value string) {
 			seq--
 			e.Exec(fmt.Sprintf("UPDATE audit_event SET %s = %s WHERE tenant = 'a' AND seq = %d", field, value, seq))
@@ -198,8 +199,9 @@ func tampering(t *testing.T, start func(*testing.T) Engine) {
 			edit(field, "(SELECT key FROM audit_checkpoint WHERE tenant = 'a' AND seq = 10)")
 		}
 	})
-	// Rewritten from the first row on, each hash right, it differs from what was
-	// signed; without checkpoints in the database, from what is kept elsewhere.
+	// A chain that is rewritten from the first row, with every hash right, differs from
+	// the signed checkpoints, or, without checkpoints in the database, from those kept
+	// elsewhere.
 	for name, c := range map[string]struct {
 		forget string
 		seq    int64

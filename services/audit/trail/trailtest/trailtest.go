@@ -1,4 +1,5 @@
-// Package trailtest is what every store of the audit trail has to do.
+// Package trailtest is the suite that every store of the audit trail has to pass. Start
+// with Run.
 package trailtest
 
 import (
@@ -18,11 +19,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// Engine is a database of a test's own.
+// Engine is a database for one test.
 type Engine struct {
 	// Open opens another store on it, as another process would.
 	Open func() trail.Store
-	// Exec is what somebody does to it behind the store's back.
+	// Exec changes the database behind the store's back.
 	Exec func(statement string)
 }
 
@@ -67,7 +68,7 @@ func Event(tenant string, n int) trail.Event {
 	}
 }
 
-// Events are those from first to last.
+// Events are the events of a tenant from first to last.
 func Events(tenant string, first, last int) []trail.Event {
 	var all []trail.Event
 	for n := first; n <= last; n++ {
@@ -163,7 +164,7 @@ func once(t *testing.T, e Engine) {
 		Append(t, s, 0, one)
 	}
 	Append(t, s, 2, append(Events("a", 1, 3), Event("a", 2))...)
-	// The same id from another edge is another event, and keeps none out.
+	// An event of another edge with the same id is another event, and keeps none out.
 	forged := Event("a", 4)
 	forged.Edge, forged.Principal = "whoever", "mallory"
 	Append(t, s, 1, forged)
@@ -348,7 +349,7 @@ func prune(t *testing.T, e Engine) {
 	if _, err := s.Checkpoint(t.Context(), sign); err != nil {
 		t.Fatal(err)
 	}
-	late := Event("a", 2) // recorded late: what is before it goes, it stays until what is before it may
+	late := Event("a", 2) // recorded late: it stays until the rows before it in the chain may go
 	late.ID = "LATE-2"
 	Append(t, s, 1, late)
 	removed := func(before int, want int64) {
@@ -374,7 +375,7 @@ func prune(t *testing.T, e Engine) {
 	if r := Verify(t, s, trusted); r.Chains[0].First != 12 {
 		t.Errorf("%+v", r)
 	}
-	// What somebody else removes is no retention, though a checkpoint was there.
+	// A removal by somebody else is not retention, even if there was a checkpoint.
 	Append(t, s, 2, Events("a", 2001, 2002)...)
 	if _, err := s.Checkpoint(t.Context(), sign); err != nil {
 		t.Fatal(err)
@@ -386,10 +387,10 @@ func prune(t *testing.T, e Engine) {
 func untouched(t *testing.T, e Engine) {
 	s := open(t, e)
 	_, trusted := Key(t)
-	for n := range 5 { // more than a page of verification, as the writer appends: with a time limit
+	for n := range 5 { // more than a page of verification, appended with a time limit, as the writer does
 		Append(t, s, 500, Events("a", 500*n+1, 500*n+500)...)
 	}
-	// While rows are added, none is taken for a stranger's.
+	// While rows are added, none is taken for a stray one.
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {

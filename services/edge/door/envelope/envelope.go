@@ -1,6 +1,6 @@
-// Package envelope is the door of the "1.0" envelope: one object that names an
-// action and its parameters, answered with success or error. An array of them
-// is carried out in parallel.
+// Package envelope is the door of the "1.0" envelope: one object that names an action and
+// its parameters, answered with success or error. An array of them is carried out
+// concurrently. Start with Handler.ServeHTTP.
 package envelope
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// Path is where the door belongs.
+// Path is the path at which to mount the door.
 const Path = "/v1"
 
-// version is the only one there is.
+// version is the only version.
 const version = "1.0"
 
 // maxActions bounds an array.
@@ -30,7 +30,7 @@ const version = "1.0"
 //limit:message calls of a batch at `/v1` | `too_large`
 const maxActions = 1000
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	API   *api.Server
 	Guard door.Guard
@@ -49,21 +49,21 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg}
 }
 
-// request asks for one action.
+// request is a request for one action.
 type request struct {
 	Version string         `json:"version"`
 	Action  jsontext.Value `json:"action"`
 }
 
-// action is what a request asks for. It has no other members: a misspelt one would run
-// the tool without its parameters.
+// action is an action with its parameters. It has no other members: with a misspelt one,
+// the tool would run without its parameters.
 type action struct {
 	Name       string         `json:"name"`
 	Parameters jsontext.Value `json:"parameters,omitzero"`
 }
 
-// response is what became of it: Result with status success, Error with status
-// error. The rest is for responses in an array, which have no headers of their
+// response is the outcome of an action: Result with status success, Error with status
+// error. The other members are for responses in an array, which have no headers of their
 // own.
 type response struct {
 	Version      string         `json:"version"`
@@ -123,8 +123,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, outcome(result, err), err)
 }
 
-// many carries out an array of actions concurrently. Each has its place in
-// the answer, and one that fails fails alone.
+// many carries out an array of actions concurrently. Each has its place in the answer,
+// and one failure does not affect the others.
 func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, body []byte) {
 	var actions []jsontext.Value
 	err := json.Unmarshal(body, &actions)
@@ -179,8 +179,8 @@ func read(b []byte, who api.Caller) (*gateway.Call, error) {
 	return who.Call(mcp.MethodToolsCall, do.Name, do.Parameters, nil), nil
 }
 
-// outcome is the response to an action: the tool's structured result, or its
-// content where it has none.
+// outcome is the response to an action: the tool's structured result, or its content if
+// it has none.
 func outcome(result jsontext.Value, err error) response {
 	var r *api.Result
 	if err == nil {
@@ -205,8 +205,8 @@ func failure(err error) response {
 	return response{Version: version, Status: "error", Error: fault.From(err).Message}
 }
 
-// answer sends a response or several. What the envelope has no field for goes
-// into headers: of which kind an error is, and whether the action ran.
+// answer sends one response or several. Facts that the envelope has no field for go into
+// headers: the kind of an error, and whether the action ran.
 func answer(w http.ResponseWriter, v any, err error) {
 	b, failed := json.Marshal(v)
 	if failed != nil {

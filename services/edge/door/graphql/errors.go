@@ -18,8 +18,7 @@ func extensions(f *fault.Error) map[string]any {
 	return e
 }
 
-// failure is an error of a resolver. Its text is for the client, so the cause is
-// left out.
+// failure is a resolver's error. Clients see its text, so it leaves out the cause.
 type failure struct{ is *fault.Error }
 
 func fail(err error) error {
@@ -32,17 +31,17 @@ func fail(err error) error {
 // Error implements error.
 func (f failure) Error() string { return f.is.Message }
 
-// Extensions is where the library looks for them.
+// Extensions implements the library's convention for errors.
 func (f failure) Extensions() map[string]any { return extensions(f.is) }
 
-// refusal is the response to what is not carried out.
+// refusal is the response to a request that is not carried out.
 func refusal(err error) *gql.Response {
 	f := fault.From(err)
 	return &gql.Response{Errors: []*gqlerrors.QueryError{{Message: f.Message, Extensions: extensions(f)}}}
 }
 
-// complete says of every error of which kind it is. Those of resolvers know; what
-// has no path was found before anything ran.
+// complete adds the kind to every error. Resolvers have set it on theirs; errors without
+// a path were found before anything ran.
 func complete(r *gql.Response) {
 	for _, e := range r.Errors {
 		var own failure
@@ -60,7 +59,7 @@ func complete(r *gql.Response) {
 		case e.Path == nil && r.Data == nil:
 			e.Extensions = extensions(fault.New(fault.InvalidParams, "%s", e.Message))
 		case e.Path == nil:
-			// Of a field that was not begun: the library's words are about Go.
+			// The field was not begun, and the library's words are about Go.
 			e.Message = "an argument has a value of another type than the schema says"
 			e.Extensions = extensions(fault.New(fault.InvalidParams, "%s", e.Message))
 		default:
@@ -70,8 +69,7 @@ func complete(r *gql.Response) {
 	}
 }
 
-// refused is why nothing of a request was carried out; empty where something
-// was.
+// refused is why no part of a request was carried out; empty if a part was.
 func refused(r *gql.Response) fault.Reason {
 	if r.Data != nil || len(r.Errors) == 0 || r.Errors[0].Path != nil {
 		return ""
@@ -80,7 +78,7 @@ func refused(r *gql.Response) fault.Reason {
 	return reason
 }
 
-// MakePanicError implements errors.PanicHandler: what it was is for the log.
+// MakePanicError implements errors.PanicHandler. The cause goes only to the log.
 func (h *Handler) MakePanicError(context.Context, any) *gqlerrors.QueryError {
 	return refusal(fault.New(fault.Internal, "internal error")).Errors[0]
 }

@@ -1,6 +1,8 @@
-// Package graphql is the door at /graphql: queries and mutations by POST,
-// subscriptions over a WebSocket. The schema has the field names of the API of
-// version 1.0.0.
+// Package graphql is the door at /graphql: queries and mutations by POST, subscriptions
+// over a WebSocket. The schema has the field names of the API of version 1.0.0.
+//
+// Start with Handler.ServeHTTP. scan.go refuses expensive documents before they are
+// parsed, resolve.go has the resolvers, and socket.go the subscriptions.
 package graphql
 
 import (
@@ -23,10 +25,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// Path is where the door belongs.
+// Path is the path at which to mount the door.
 const Path = "/graphql"
 
-// Schema is what the door serves, in GraphQL's schema language.
+// Schema is the door's schema in GraphQL's schema language.
 //
 //go:embed schema.graphql
 var Schema string
@@ -34,14 +36,14 @@ var Schema string
 // parallel is how many fields of one query are resolved at once.
 const parallel = 16
 
-// eventTime is how long one event of a subscription may take to be resolved.
+// eventTime is the time limit for resolving one event of a subscription.
 const eventTime = 10 * time.Second
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	API         *api.Server
 	Connections *door.Connections
-	// Closing is closed when sockets are to end.
+	// Closing is closed when sockets have to end.
 	Closing <-chan struct{}
 	Guard   door.Guard
 	// Limits of one body or message; zero fields mean mcp.DefaultLimits.
@@ -52,8 +54,8 @@ type Config struct {
 // Handler serves Path.
 type Handler struct {
 	cfg Config
-	// schema is for calls; described is for queries that ask for the schema, which
-	// are deeper.
+	// schema is for calls; described is for queries of the schema itself, which are
+	// deeper.
 	schema, described *gql.Schema
 }
 
@@ -67,7 +69,7 @@ func New(cfg Config) *Handler {
 		return gql.MustParseSchema(Schema, &root{cfg.API, cfg.Closing},
 			gql.UseStringDescriptions(), gql.UseFieldResolvers(), gql.DisableFieldSelections(), gql.MaxDepth(depth),
 			gql.MaxParallelism(parallel), gql.OverlapValidationLimit(10_000), gql.Logger(h), gql.PanicHandler(h),
-			// Of one event, which is there already.
+			// For one event, which has arrived already.
 			gql.SubscribeResolverTimeout(eventTime))
 	}
 	h.schema, h.described = parse(maxDepth), parse(maxIntrospection)
@@ -89,7 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && h.cfg.Guard.Loopback && strings.Contains(r.Header.Get("Accept"), "text/html"):
 		servePage(w)
 	case r.Method != http.MethodPost:
-		// Not even queries: a page of any origin can have a browser GET.
+		// Not even for queries: a page of any origin can make a browser send a GET.
 		refuse(w, door.NotAllowed(w, r, http.MethodPost))
 	default:
 		h.post(w, r)
@@ -101,7 +103,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	// Before the body: of who may not come in, nothing is read.
+	// Before the body: nothing is read of a caller that may not come in.
 	who, err := door.Caller(h.cfg.API, r, "graphql")
 	if err != nil {
 		refuse(w, err)
@@ -124,14 +126,14 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	answer(w, status, response)
 }
 
-// operation is what a request asks for, checked.
+// operation is the operation of a request, checked.
 type operation struct {
 	schema      *gql.Schema
 	query, name string
 	variables   map[string]any
 }
 
-// read reads a request and looks through its document.
+// read reads a request and scans its document.
 func (h *Handler) read(who api.Caller, body jsontext.Value) (*operation, error) {
 	if body.Kind() == '[' {
 		return nil, fault.New(fault.InvalidRequest, "requests cannot be sent in arrays; use executeTools for many calls")
@@ -170,7 +172,7 @@ func (h *Handler) read(who api.Caller, body jsontext.Value) (*operation, error) 
 	return op, nil
 }
 
-// execute carries a query or mutation out.
+// execute carries out a query or mutation.
 func (h *Handler) execute(ctx context.Context, who api.Caller, body jsontext.Value) *gql.Response {
 	op, err := h.read(who, body)
 	if err != nil {

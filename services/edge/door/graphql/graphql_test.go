@@ -185,7 +185,7 @@ func TestElicitation(t *testing.T) {
 		t.Error(got)
 	}
 	w.do(t, answer(`{color: {action: "decline"}}`), nil).refused(t, 200, "NOT_FOUND", "unknown_elicitation", "unknown")
-	// Approvals are found here, too.
+	// Approvals can be found here, too.
 	e = w.do(t, `mutation { executeTool(input: {name: "approved"}) { is_error } }`, nil).refused(t, 200, "APPROVAL_REQUIRED", "approval_required", "no")
 	if got := w.do(t, `{ getApprovals { name shown } getApproval(id: "`+fmt.Sprint(e.Extensions["approval"])+`") { principal shown } }`, nil).data(t); got != `{"getApproval":{"principal":"anonymous","shown":"{}"},"getApprovals":[{"name":"approved","shown":null}]}` {
 		t.Error(got)

@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// counter counts the calls that are authenticated.
+// counter counts authentications.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) Authenticate(context.Context, gateway.Credentials) (gateway.Principal, error) {
@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 	t.Run("aliases are calls of one request", func(t *testing.T) {
 		before, begun := calls.n.Load(), time.Now()
 		w.do(t, aliases(15), nil).data(t)
-		// While a request goes on, who sent it is looked at again now and then.
+		// During a request, its caller is checked again now and then.
 		if n := calls.n.Load() - before; n < 1 || n > 1+int64(time.Since(begun)/time.Second) {
 			t.Errorf("authenticated %d times, want once for the request", n)
 		}

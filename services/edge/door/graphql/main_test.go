@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// world is an edge with a service behind.
+// world is an edge with a service behind it.
 type world struct {
 	svc    *edgetest.Service
 	edge   *edge.Edge
@@ -136,7 +136,7 @@ func (w *world) post(t testing.TB, body string) response {
 	return r
 }
 
-// data requires a response without errors and returns what it has.
+// data requires a response without errors and returns its data.
 func (r response) data(t testing.TB) string {
 	t.Helper()
 	if r.status != http.StatusOK || len(r.Errors) > 0 {

@@ -6,5 +6,5 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/pages"
 )
 
-// servePage shows GraphiQL, which sends queries to where it is.
+// servePage shows GraphiQL, which sends queries to the page's own path.
 func servePage(w http.ResponseWriter) { pages.Show(w, "graphql") }

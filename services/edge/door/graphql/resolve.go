@@ -27,10 +27,10 @@ func (r *root) Mutation() any { return &mutation{r.api} }
 // Subscription implements the library's convention.
 func (r *root) Subscription() any { return &subscription{r.api, r.closing} }
 
-// callerKey is where the context has who calls.
+// callerKey is the context key of the caller.
 type (
 	callerKey struct{}
-	// stayKey is of whose connection a subscription is on.
+	// leaseKey is the context key of the lease of a subscription's connection.
 	leaseKey struct{}
 )
 

@@ -18,8 +18,8 @@ const (
 	maxAliases = 15
 	//limit:message its fields | `too_large`
 	maxFields = 300
-	// maxIntrospection is the depth of a query that asks for the schema: that of
-	// what clients send.
+	// maxIntrospection is the depth of a query for the schema: the depth of the queries
+	// that clients send.
 	//limit:message levels of a query for the schema | `too_large`
 	maxIntrospection = 20
 )
@@ -30,26 +30,26 @@ var recursive = map[string]bool{
 	"__schema": true, "types": true, "fields": true, "inputFields": true, "interfaces": true, "possibleTypes": true,
 }
 
-// outline is what a document looks like from afar.
+// outline is a rough description of a document.
 type outline struct {
 	sc scanner.Scanner
 
 	tokens, operations, aliases, fields int
-	// braces of selections and parentheses of arguments that are open.
+	// braces and parens count the open braces of selections and parentheses of arguments.
 	braces, parens int
 	seen           map[string]int
-	// introspects: the document asks for the schema.
+	// introspects is set if the document asks for the schema.
 	introspects bool
-	// variables are those that the operation declares, with their types as they
-	// are written; declares is the one whose type comes next.
+	// variables are the variables that the operation declares, with the text of their
+	// types; declares is the one whose type comes next.
 	variables map[string]string
 	declares  string
 	bad       *fault.Error
 }
 
-// scan looks through a document for what would make it dear to parse, validate
-// or carry out. It cuts tokens as the parser does. What it finds is never less
-// than what is there: fragments hide nothing, since each alias stands somewhere.
+// scan looks for constructs in a document that are expensive to parse, validate or carry
+// out. It cuts tokens as the parser does. It never finds fewer than there are: fragments
+// hide nothing, since each alias stands somewhere.
 func scan(query string) (*outline, error) {
 	o := &outline{seen: map[string]int{}, variables: map[string]string{}}
 	o.sc.Init(strings.NewReader(query))
@@ -161,7 +161,7 @@ func (o *outline) declaration(next, last rune, text string) {
 	}
 }
 
-// number refuses what the parser has no value for.
+// number refuses numbers that the parser has no value for.
 func (o *outline) number(kind rune, text string) {
 	var err error
 	if kind == scanner.Int {
@@ -174,8 +174,7 @@ func (o *outline) number(kind rune, text string) {
 	}
 }
 
-// text looks at a string, whose token is the empty string at the beginning of a
-// block.
+// text checks a string. The token of a block string is the empty string at its beginning.
 func (o *outline) text(token string) {
 	if token == `""` && o.sc.Peek() == '"' {
 		o.sc.Next()

@@ -16,11 +16,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// protocol is the one that subscriptions travel by
-// (github.com/enisdenjo/graphql-ws, PROTOCOL.md).
+// protocol is the subprotocol for subscriptions (github.com/enisdenjo/graphql-ws,
+// PROTOCOL.md).
 const protocol = "graphql-transport-ws"
 
-// Codes of the protocol that the connection is closed with.
+// Codes of the protocol with which the connection is closed.
 const (
 	closeInvalid      = websocket.StatusCode(4400)
 	closeUnauthorized = door.CloseUnauthorized
@@ -50,7 +50,7 @@ func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// connection is a socket of one client.
+// connection is the socket of one client.
 type connection struct {
 	h        *Handler
 	lease    door.Lease
@@ -148,13 +148,13 @@ func (c *connection) subscribe(ctx context.Context, f frame) {
 		c.mu.Lock()
 		delete(c.operations, f.ID)
 		c.mu.Unlock()
-		if !left { // who completed it hears nothing more
+		if !left { // a client that completed it hears nothing more
 			c.send(end)
 		}
 	})
 }
 
-// run carries an operation out and returns its last message.
+// run carries out an operation and returns its last message.
 func (c *connection) run(ctx context.Context, id string, op *operation) frame {
 	var sources sync.WaitGroup
 	defer sources.Wait()

@@ -13,19 +13,19 @@ import (
 
 type subscription struct {
 	api *api.Server
-	// closing ends what would go on forever.
+	// closing ends subscriptions that would go on forever.
 	closing <-chan struct{}
 }
 
-// runningKey is where the context has the goroutines of a connection.
+// runningKey is the context key of the goroutines of a connection.
 type runningKey struct{}
 
-// spawn runs a subscription's source, which the connection waits for.
+// spawn runs the source of a subscription. The connection waits for it.
 func spawn(ctx context.Context, f func()) {
 	ctx.Value(runningKey{}).(interface{ Go(func()) }).Go(f)
 }
 
-// toolEvent is one of its members; result may fail.
+// toolEvent has one of its members; result may fail.
 type toolEvent struct {
 	progress *api.Progress
 	log      *api.Log
@@ -73,8 +73,8 @@ type logged struct {
 	Data   *JSON
 }
 
-// pendingEvents wait for a slow client. Progress and logs beyond are dropped, the
-// result is not.
+// pendingEvents is how many events wait for a slow client. Further progress and logs are
+// dropped, the result is not.
 const pendingEvents = 64
 
 // ExecuteTool resolves executeTool.

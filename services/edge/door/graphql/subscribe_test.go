@@ -88,8 +88,8 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
-// updates says of resources that they were updated, again and again until stop is
-// called: nothing tells when a subscription has begun.
+// updates keeps announcing updates of resources until stop is called, because nothing
+// shows when a subscription has begun.
 func (w *world) updates(uris ...string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -130,7 +130,7 @@ func TestSubscriptionEnds(t *testing.T) {
 		s := w.open(t)
 		s.subscribe("u", `subscription { resourceUpdated(uri: "note:///one") { uri } }`)
 		stop := w.updates("note:///one")
-		s.next() // it has begun
+		s.next() // the subscription has begun
 		stop()
 		w.edge.Server().Close()
 		m := s.next()

@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// JSON is the scalar of that name: any value.
+// JSON is the scalar JSON: any value.
 type JSON jsontext.Value
 
 // ImplementsGraphQLType implements decode.Unmarshaler.
@@ -30,10 +30,10 @@ func (j *JSON) UnmarshalGraphQL(v any) error {
 	return nil
 }
 
-// MarshalJSON writes the value as it is.
+// MarshalJSON writes the value unchanged.
 func (j JSON) MarshalJSON() ([]byte, error) { return j, nil }
 
-var _ stdjson.Marshaler = JSON(nil) // which the library writes scalars with
+var _ stdjson.Marshaler = JSON(nil) // with which the library writes scalars
 
 // value is a JSON value that may be absent.
 func value(v jsontext.Value) *JSON {
@@ -51,13 +51,13 @@ func (j *JSON) bytes() []byte {
 	return *j
 }
 
-// object reads an argument that must be one.
+// object reads an argument that must be an object.
 func (j *JSON) object(name string) ([]byte, error) {
 	b := j.bytes()
 	if b == nil {
 		return nil, nil
 	}
-	// A literal has not passed the limits of a message yet.
+	// A literal has not been checked against the limits of a message yet.
 	if err := mcp.Valid(b, mcp.DefaultLimits()); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (j *JSON) object(name string) ([]byte, error) {
 	return b, nil
 }
 
-// text is a string that is null when empty.
+// text is a string that becomes null if it is empty.
 func text(s string) *string {
 	if s == "" {
 		return nil
@@ -90,7 +90,7 @@ func newTool(t *api.Tool) *tool {
 	}
 }
 
-// resource is one without its contents.
+// resource is a resource without its contents.
 type resource struct {
 	URI                      string
 	Name, Title, Description *string
@@ -221,7 +221,7 @@ func newToolResult(result jsontext.Value) (*toolResult, error) {
 	return &toolResult{parts, value(r.StructuredContent), r.IsError}, nil
 }
 
-// toolSlot is what became of one call of many.
+// toolSlot is the outcome of one call of many.
 type toolSlot struct {
 	Content                 *[]*content
 	StructuredContent       *JSON
@@ -248,7 +248,7 @@ func newToolSlot(result jsontext.Value, err error) *toolSlot {
 	return out
 }
 
-// read reads what a service wrote.
+// read reads a value that a service wrote.
 func read(v jsontext.Value, to any) error {
 	if err := json.Unmarshal(v, to); err != nil {
 		return failure{fault.New(fault.Internal, "the service wrote something that this door cannot read").Because(err)}

@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// variable is a value as the library takes it. Numbers that it would round stay
-// as they were written, and fit the scalar JSON only.
+// variable is a value in the form that the library accepts. Numbers that it would round
+// stay as they were written, and fit only the scalar JSON.
 func variable(v jsontext.Value) (any, error) {
 	switch v.Kind() {
 	case '0':
@@ -53,15 +53,15 @@ func variable(v jsontext.Value) (any, error) {
 	return plain, err
 }
 
-// integer reads a number that GraphQL's Int holds.
+// integer reads a number that fits GraphQL's Int.
 func integer(v jsontext.Value) (int32, bool) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	return int32(n), err == nil && n >= math.MinInt32 && n <= math.MaxInt32
 }
 
-// checkVariable refuses a value of another type than its variable is declared
-// with, which the library takes for a defect. What is missing, and members that a
-// type does not have, the library refuses itself.
+// checkVariable refuses a value of another type than its variable is declared with: the
+// library would take that for a defect. The library itself refuses missing values, and
+// members that a type does not have.
 func checkVariable(schema *ast.Schema, at, declared string, v jsontext.Value) error {
 	declared = strings.TrimSuffix(declared, "!")
 	if v == nil || v.Kind() == 'n' {

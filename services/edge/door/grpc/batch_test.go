@@ -14,11 +14,12 @@ import (
 func TestBatchTools(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	// Where NATS stands still for a second, calls are lost, truthfully: then once more.
+	// If NATS stands still for a second, calls are lost, and reported as such: then once
+	// more.
 	bustest.Eventually(t, "a batch during which NATS does not stand still", func() bool { return batch(t, w) })
 }
 
-// batch checks what becomes of many calls; it reports whether none was lost.
+// batch checks the outcome of many calls; it reports whether none was lost.
 func batch(t *testing.T, w *world) (whole bool) {
 	t.Helper()
 	stream, err := w.BatchTools(t.Context())

@@ -21,20 +21,19 @@ const toolset = "busbar-toolset"
 
 type callerKey struct{}
 
-// caller is who makes a call, with the key that it has.
+// caller is the caller of a call, with the call's idempotency key.
 func caller(ctx context.Context, key string) api.Caller {
 	who, _ := ctx.Value(callerKey{}).(api.Caller)
 	who.IdempotencyKey = key
 	return who
 }
 
-// open are the services that anybody may ask: health, and reflection where it is
-// served.
+// open are the services that need no credentials: health, and reflection if it is served.
 func open(method string) bool {
 	return !strings.HasPrefix(method, "/"+gatewayv1.GatewayService_ServiceDesc.ServiceName+"/")
 }
 
-// admit finds out who makes a call.
+// admit finds the caller of a call.
 func (g guard) admit(ctx context.Context, method string) (context.Context, error) {
 	if open(method) {
 		return ctx, nil
@@ -50,7 +49,7 @@ func (g guard) admit(ctx context.Context, method string) (context.Context, error
 	return context.WithValue(ctx, callerKey{}, who), nil
 }
 
-// shown are the credentials of a call: its metadata, and what its connection has.
+// shown are the credentials of a call: from its metadata and from its connection.
 func shown(ctx context.Context, method string) (gateway.Credentials, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := gateway.Credentials{Header: make(http.Header, len(md)), Method: http.MethodPost, Path: method}

@@ -63,7 +63,7 @@ func (s *service) AnswerElicitation(r *gatewayv1.AnswerElicitationRequest, strea
 	})
 }
 
-// answered is a message of CallTool as one of AnswerElicitation.
+// answered is a message of CallTool as a message of AnswerElicitation.
 func answered(m *gatewayv1.CallToolResponse) *gatewayv1.AnswerElicitationResponse {
 	switch e := m.Event.(type) {
 	case *gatewayv1.CallToolResponse_Progress:

@@ -1,5 +1,8 @@
-// Package grpc is the door of gRPC: the service of proto/busbar/gateway/v1, with
-// health and, in development, reflection.
+// Package grpc is the door of gRPC: the service of proto/busbar/gateway/v1, with health
+// and, in development, reflection.
+//
+// Start with service.go, which answers the calls. serve.go puts each stream on net/http,
+// so that slow clients can be cut off.
 package grpc
 
 import (
@@ -27,7 +30,7 @@ import (
 
 // Limits of the door.
 const (
-	// maxMessage bounds what a client sends; results may be larger.
+	// maxMessage bounds a client's message; results may be larger.
 	//limit:message a message of gRPC | `RESOURCE_EXHAUSTED`
 	maxMessage = 1 << 20
 	maxResult  = 17 << 20
@@ -38,16 +41,16 @@ const (
 	// idleTime is how long a connection without a call is kept.
 	//limit:time a gRPC connection without a call | it is closed
 	idleTime = 5 * time.Minute
-	// maxPage is the most entries of a list, defaultPage how many there are unless
-	// the client says.
+	// maxPage is the most entries of a list, defaultPage the number unless the client
+	// sets it.
 	maxPage, defaultPage = 1000, 250
 )
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	API    *api.Server
 	Logger *slog.Logger
-	// Reflection lets any client ask what the services are; for development.
+	// Reflection lets any client query the services' descriptions; for development.
 	Reflection bool
 }
 
@@ -79,8 +82,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// guard finds out who makes each call, and keeps a defect that one call meets from
-// ending the process.
+// guard finds the caller of each call, and keeps a defect in one call from ending the
+// process.
 type guard struct {
 	api *api.Server
 	log *slog.Logger
@@ -113,8 +116,8 @@ func (g guard) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInfo, h
 	return refuse(s.SetHeader, err)
 }
 
-// refuse is the status of an error, nil for none. How to show better credentials is
-// in the header that HTTP has for it, which may be no trailer.
+// refuse is the status of an error, nil for nil. It puts the challenge for better
+// credentials into the header that HTTP has for it, which must not be a trailer.
 func refuse(header func(metadata.MD) error, err error) error {
 	var c gateway.Challenge
 	if errors.As(err, &c) {
@@ -123,13 +126,13 @@ func refuse(header func(metadata.MD) error, err error) error {
 	return status(err)
 }
 
-// stream is a stream whose messages are written when SendMsg returns, and read as
-// RecvMsg asks for them.
+// stream is a stream whose messages are written when SendMsg returns, and are read only
+// when RecvMsg asks for them.
 type stream struct {
 	rpc.ServerStream
 	*wire
 	ctx context.Context
-	// text says that the first message asked for answers in JSON as text.
+	// text is set if the first message asked for answers with JSON as text.
 	read, text atomic.Bool
 }
 

@@ -26,12 +26,12 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// world is an edge with gRPC in front and a service behind.
+// world is an edge with gRPC in front and a service behind it.
 type world struct {
 	gatewayv1.GatewayServiceClient
 	conn *rpc.ClientConn
 	svc  *edgetest.Service
-	// grpc and metrics are where the edge listens.
+	// grpc and metrics are the addresses at which the edge listens.
 	grpc, metrics string
 }
 
@@ -79,7 +79,7 @@ func start(t *testing.T, with ...func(*edgetest.Service)) *world {
 	return w
 }
 
-// call calls a tool and returns what came before the result, and the result.
+// call calls a tool and returns the messages before the result, and the result.
 func (w *world) call(ctx context.Context, name, arguments string) (before []*gatewayv1.CallToolResponse, result *gatewayv1.ToolResult, err error) {
 	stream, err := w.CallTool(ctx, &gatewayv1.CallToolRequest{Name: name, Arguments: []byte(arguments)})
 	if err != nil {
@@ -226,7 +226,7 @@ func TestCallTool(t *testing.T) {
 	t.Run("a deadline", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := w.call(t.Context(), "hurry", "")
-		for range 5 { // a busy machine may take the time of a call before it begins
+		for range 5 { // on a busy machine the time of a call may end before it begins
 			if !notBegun(err) {
 				break
 			}
@@ -268,7 +268,7 @@ func TestApprove(t *testing.T) {
 	refused(t, err, codes.NotFound, "unknown_approval", "unknown")
 }
 
-// A tool that asks is answered here as over plain HTTP.
+// A tool that asks is answered here in the same way as over plain HTTP.
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -69,8 +69,8 @@ func expired(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestReflection asks what the services are: on loopback an edge tells, elsewhere
-// it does not.
+// TestReflection asks for the services' descriptions: an edge on loopback answers,
+// another one does not.
 func TestReflection(t *testing.T) {
 	t.Parallel()
 	ask := func(t *testing.T, conn *rpc.ClientConn) error {

@@ -9,9 +9,9 @@ import (
 // ahead is how many messages of a stream are read before they are asked for.
 const ahead = 2
 
-// messages is the body of a request. gRPC reads it to its end into memory, so it
-// gives messages only as the call takes them, and in as few pieces as there can be:
-// each piece has a buffer of 16 KiB, however small it is.
+// messages is the body of a request. gRPC reads the body to its end into memory, so
+// messages passes on a message only when the call takes it. It does so in as few pieces
+// as possible, because each piece gets a buffer of 16 KiB, however small it is.
 type messages struct {
 	body io.ReadCloser
 	// allowed has a value for each message that may be read.
@@ -29,7 +29,7 @@ func newMessages(body io.ReadCloser) *messages {
 	return m
 }
 
-// allow lets one more message be read, if there are not enough already.
+// allow lets one more message be read, unless enough are allowed already.
 func (m *messages) allow() {
 	select {
 	case m.allowed <- struct{}{}:
@@ -37,8 +37,8 @@ func (m *messages) allow() {
 	}
 }
 
-// headerSize is the size of what precedes each message: whether it is compressed,
-// and its length.
+// headerSize is the size of the prefix of each message: whether it is compressed, and its
+// length.
 const headerSize = 5
 
 // Read implements io.Reader. b has room for a header.

@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// Serve serves on l until ctx ends, then finishes what runs, for at most drain,
+// Serve serves on l until ctx ends. It then waits for running calls, for at most drain,
 // and returns. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration) error {
 	var protocols http.Protocols
@@ -18,7 +18,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration)
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{
 		Handler: s, Protocols: &protocols, ErrorLog: s.errors,
-		// How long answers take is the matter of their writer.
+		// The writer of an answer limits how long it takes.
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 4<<20 - 1,
@@ -45,8 +45,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration)
 	return nil
 }
 
-// ServeHTTP serves one stream, over HTTP/2. gRPC's own server would hold an answer
-// for as long as its client likes, and has no way to end one stream.
+// ServeHTTP serves one stream, over HTTP/2. gRPC's own server would hold an answer for as
+// long as its client likes, and cannot end a single stream.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.streams.Add(1)
 	defer s.streams.Add(-1)
@@ -62,8 +62,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.server.ServeHTTP(a, r)
 }
 
-// Streams is how many streams are open, with those whose client has not read all
-// of its answer yet.
+// Streams is the number of open streams, including those whose client has not read all of
+// its answer yet.
 func (s *Server) Streams() int64 { return s.streams.Load() }
 
 type streamKey struct{}
@@ -74,20 +74,20 @@ type wire struct {
 	in  *messages
 }
 
-// answer is what a client reads of one stream. A client that has taken nothing for
-// as long as door.TimeWrite says loses the stream.
+// answer is the answer of one stream. A client that has taken nothing for the time of
+// door.TimeWrite loses the stream.
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	gone    context.CancelFunc
-	timed   bool          // the current message has its time
+	timed   bool          // the current message has its deadline
 	flushed chan struct{} // has a value when a message is written
 }
 
 const (
-	// piece is what a client has to take in that time.
+	// piece is the number of bytes that a client has to take in that time.
 	piece = 32 << 10
-	// buffered is what net/http keeps before it writes.
+	// buffered is the size of the buffer of net/http.
 	buffered = 4 << 10
 )
 
@@ -117,7 +117,7 @@ func (a *answer) Flush() {
 	if a.control.Flush() != nil {
 		a.gone()
 	}
-	// Until the next message nobody waits for the client.
+	// Until the next message nothing waits for the client.
 	a.timed = false
 	_ = a.control.SetWriteDeadline(time.Time{})
 	select {

@@ -94,14 +94,14 @@ func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStream
 	})
 }
 
-// follow sends what a call says on its way, and its result.
+// follow sends the progress and logs of a call, and its result.
 func follow(send func(*gatewayv1.CallToolResponse) error, do func(gateway.OnFrame) (jsontext.Value, error)) error {
-	// Frames must not wait for a slow client; what it is too slow for is dropped.
+	// Frames must not wait for a slow client; those that it is too slow for are dropped.
 	frames := make(chan *gatewayv1.CallToolResponse, 256)
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		for f := range frames {
-			_ = send(f) // the result says whether the client is there
+			_ = send(f) // sending the result shows whether the client is there
 		}
 	})
 	result, err := do(func(f *busv1.Frame) {

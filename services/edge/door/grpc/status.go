@@ -20,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// status is an error as this door tells it.
+// status is an error in the form of this door.
 func status(err error) error {
 	if err == nil {
 		return nil
@@ -49,12 +49,12 @@ func status(err error) error {
 	return s.Err()
 }
 
-// maxFacts bounds the further facts of an error: details travel in a header, of
-// which proxies take no more than a few KiB.
+// maxFacts bounds the further facts of an error, in bytes: they travel in a header, and
+// proxies accept only a few KiB of headers.
 const maxFacts = 2 << 10
 
-// facts are the members of an error's data as metadata: strings as they are,
-// anything else as JSON. What is too large is left out.
+// facts are the members of an error's data as metadata: strings unchanged, other values
+// as JSON. Members that are too large are left out.
 func facts(data []byte) map[string]string {
 	out := map[string]string{}
 	var members map[string]jsontext.Value

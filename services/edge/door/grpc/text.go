@@ -8,12 +8,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// JSON is bytes in messages, which cost nothing to pass on. Those who write messages
-// by hand would have to write base64, so each such field has one beside it with the
-// same name and this ending, for the same JSON as text.
+// JSON is in fields of type bytes, which cost nothing to pass on. People who write
+// messages by hand would have to write base64, so each such field has a sibling with this
+// ending, for the same JSON as text.
 const textEnding = "_text"
 
-// texter is a request that says how it wants its answer.
+// texter is a request that can ask for text in its answer.
 type texter interface{ GetAsText() bool }
 
 func wantsText(request any) bool {
@@ -21,7 +21,8 @@ func wantsText(request any) bool {
 	return ok && r.GetAsText()
 }
 
-// arguments are those of a request, an object of JSON, strictly; empty for none.
+// arguments are the arguments of a request, read strictly as a JSON object; empty without
+// any.
 func arguments(r interface {
 	GetArguments() []byte
 	GetArgumentsText() string
@@ -29,7 +30,8 @@ func arguments(r interface {
 	return object("arguments", r.GetArguments(), r.GetArgumentsText())
 }
 
-// object is a JSON object of a request, from its bytes or its text; empty for neither.
+// object is a JSON object of a request, from its bytes or its text; empty if it has
+// neither.
 func object(name string, b []byte, text string) (jsontext.Value, error) {
 	if text != "" {
 		if len(b) > 0 {
@@ -49,8 +51,8 @@ func object(name string, b []byte, text string) (jsontext.Value, error) {
 	return b, nil
 }
 
-// writeText moves the JSON of an answer, and of all messages in it, from its bytes to
-// its texts.
+// writeText moves the JSON of an answer, and of all messages in it, from the fields of
+// bytes to the fields of text.
 func writeText(answer protoreflect.Message) {
 	answer.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		text := textOf(f)
@@ -75,7 +77,7 @@ func writeText(answer protoreflect.Message) {
 	})
 }
 
-// textOf is the field for the same JSON as text; nil for none.
+// textOf is the field for the same JSON as text; nil without one.
 func textOf(f protoreflect.FieldDescriptor) protoreflect.FieldDescriptor {
 	if f.Kind() != protoreflect.BytesKind {
 		return nil

@@ -14,7 +14,7 @@ import (
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 )
 
-// Every field of JSON in the contract has one for text.
+// Every JSON field of the contract has a field for text.
 func TestEveryFieldHasText(t *testing.T) {
 	t.Parallel()
 	messages := gatewayv1.File_busbar_gateway_v1_gateway_proto.Messages()
@@ -32,7 +32,7 @@ func TestEveryFieldHasText(t *testing.T) {
 	}
 }
 
-// texts makes an answer what it would be as text, and says how many fields have text.
+// texts moves an answer's JSON to its fields of text, and returns how many there are.
 func texts(m protoreflect.Message) (n int) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		text := m.Descriptor().Fields().ByName(f.Name() + "_text")
@@ -59,7 +59,7 @@ func texts(m protoreflect.Message) (n int) {
 	return n
 }
 
-// Answers in text say what those in bytes do.
+// Answers in text have the same content as those in bytes.
 func TestText(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -164,7 +164,7 @@ func last[M any](stream interface{ Recv() (M, error) }, err error) (got M, _ err
 	return got, nil
 }
 
-// batch is what becomes of a batch of one call.
+// batch is the outcome of a batch of one call.
 func (w *world) batch(ctx context.Context, r *gatewayv1.BatchToolsRequest) (proto.Message, error) {
 	stream, err := w.BatchTools(ctx)
 	if err != nil {

@@ -27,13 +27,14 @@ import (
 const largeText = 100_000
 
 func withLarge(s *edgetest.Service) {
-	// Read-only: an effect is refused where the trail takes long, and its stream ends before others.
+	// Read-only: where the trail is slow, an effect would be refused, and its stream
+	// would end before others.
 	service.AddTool(s.Service, service.Tool{Name: "large", ReadOnly: true, InputSchema: []byte(`{"type":"object"}`)}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
 		return edgetest.Text(strings.Repeat("x", largeText)), nil
 	})
 }
 
-// HTTP/2 by hand: clients of a library take what they are sent.
+// HTTP/2 by hand, because the clients of libraries read everything that they are sent.
 const (
 	frameData, frameHeaders, frameReset, frameSettings = 0, 1, 3, 4
 	framePing, frameWindow                             = 6, 8
@@ -84,7 +85,7 @@ func (c *h2) call(stream uint32) {
 	c.send(frameData, 1, stream, append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...))
 }
 
-// read reads a frame within a minute, and answers pings. last: its stream ends.
+// read reads a frame within a minute, and answers pings. last is set if its stream ends.
 func (c *h2) read() (kind byte, last bool, stream uint32, payload []byte, err error) {
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	var head [9]byte
@@ -101,7 +102,7 @@ func (c *h2) read() (kind byte, last bool, stream uint32, payload []byte, err er
 	return kind, last, stream, payload, err
 }
 
-// metric is what /metrics says.
+// metric is a value of /metrics.
 func (w *world) metric(t testing.TB, name string) float64 {
 	t.Helper()
 	r, err := http.Get("http://" + w.metrics + "/metrics")
@@ -134,8 +135,8 @@ const streams, held = "busbar_grpc_streams", "busbar_results_held_bytes"
 
 func none(v float64) bool { return v == 0 }
 
-// TestM7StreamsThatNobodyReads has a client whose windows are full, and one that
-// does not read its connection at all.
+// TestM7StreamsThatNobodyReads has a client with full windows, and one that does not read
+// its connection at all.
 func TestM7StreamsThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	t.Run("M7 without window updates", func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestM7StreamsThatNobodyReads(t *testing.T) {
 		for i := range uint32(100) {
 			c.call(2*i + 1)
 		}
-		c.call(201) // one more than there may be
+		c.call(201) // one more than the limit
 		reset, ended, refused, most := 0, 0, false, uint32(0)
 		all := make(chan error, 1)
 		go func() {
@@ -203,7 +204,7 @@ func TestM7StreamsThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestM7ConnectionsOfOneAddress opens more than there may be.
+// TestM7ConnectionsOfOneAddress opens more connections than the limit.
 func TestM7ConnectionsOfOneAddress(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -235,7 +236,7 @@ func TestM7ConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestM7MessagesNobodyTakes sends a batch much more than it takes.
+// TestM7MessagesNobodyTakes sends much more to a batch than it reads.
 func TestM7MessagesNobodyTakes(t *testing.T) {
 	t.Parallel()
 	w := start(t)

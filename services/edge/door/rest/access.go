@@ -6,7 +6,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/api"
 )
 
-// access answers /access: who makes the request.
+// access answers /access: it describes the caller.
 func (h *Handler) access(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	me, err := h.cfg.API.Me(r.Context(), who)
 	if err != nil {

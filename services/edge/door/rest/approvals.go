@@ -21,7 +21,7 @@ func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, who api.Calle
 	}{held})
 }
 
-// getHeld says what a held call is.
+// getHeld describes a held call.
 func (h *Handler) getHeld(w http.ResponseWriter, r *http.Request, who api.Caller, id string) error {
 	held, err := h.cfg.API.FindHeld(r.Context(), who, id)
 	if err != nil {
@@ -30,8 +30,7 @@ func (h *Handler) getHeld(w http.ResponseWriter, r *http.Request, who api.Caller
 	return send(w, r, http.StatusOK, held)
 }
 
-// approve agrees to a held call, and answers as the call would have been, or
-// refuses it for good.
+// approve carries out a held call and answers with its result, or discards it.
 func (h *Handler) approve(w http.ResponseWriter, r *http.Request, who api.Caller, id string) error {
 	body, err := h.body(w, r)
 	if err != nil {

@@ -32,9 +32,9 @@ const maxBatch = 10_000
 // ndjson is one JSON value a line, in both directions.
 const ndjson = "application/x-ndjson"
 
-// batch carries out many calls concurrently. As application/json it answers
-// with all slots in the order of the calls; as application/x-ndjson with each
-// as it is done, and calls may be sent the same way.
+// batch carries out many calls concurrently. As application/json it answers with all
+// slots in the order of the calls. As application/x-ndjson it answers with each slot when
+// its call ends, and calls may be sent the same way.
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	if who.IdempotencyKey != "" {
 		return fault.New(fault.InvalidRequest, "a batch has an idempotency_key with each call, not one for all")
@@ -78,7 +78,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who api.Caller, 
 func (h *Handler) lines(w http.ResponseWriter, r *http.Request, who api.Caller) {
 	out := newLineWriter(w)
 	_ = out.control.EnableFullDuplex()
-	// As long as it goes on; a line must not take longer than a body.
+	// For as long as the batch goes on; a line must not take longer than a body.
 	in := bufio.NewReaderSize(r.Body, 64<<10)
 	var failed error
 	check := func(line jsontext.Value) error { return mcp.Valid(bytes.TrimSpace(line), h.cfg.Limits) }
@@ -122,7 +122,7 @@ func readLine(in *bufio.Reader, limit int) (jsontext.Value, error) {
 	}
 }
 
-// run answers with slots as they are done.
+// run answers with slots as calls end.
 func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value]) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -139,7 +139,7 @@ func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, para
 // runner is api.Server.Batch or BatchInOrder.
 type runner func(context.Context, int, gateway.Calls, func(int, jsontext.Value, error))
 
-// each carries calls out. One that cannot be read has its slot as well.
+// each carries out calls. A call that cannot be read has its slot as well.
 func (h *Handler) each(ctx context.Context, run runner, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value], done func(i int, s api.Slot)) {
 	run(ctx, parallel, api.BatchCalls(who, check, calls), func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err, forms.HTTP)) })
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/pages"
 )
 
-// docs is a page to try the tools, and to answer what waits.
+// docs is a page to try the tools, and to answer waiting calls.
 func (h *Handler) docs(w http.ResponseWriter, _ *http.Request, _ api.Caller, _ string) error {
 	pages.Show(w, "docs")
 	return nil
 }
 
-// asset serves what pages load.
+// asset serves the files that pages load.
 func (h *Handler) asset(w http.ResponseWriter, r *http.Request, _ api.Caller, name string) error {
 	name, ok := strings.CutPrefix(name, strings.TrimPrefix(pages.Assets, "/docs/"))
 	if !ok {

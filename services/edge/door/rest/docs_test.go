@@ -21,8 +21,8 @@ type document struct {
 	} `json:"components"`
 }
 
-// TestOpenAPI keeps the document true: the paths are those that are served, and
-// answers are what it says.
+// TestOpenAPI checks the document: its paths are the ones that are served, and answers
+// match it.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -40,7 +40,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
-	served["/v1"] = []string{"POST"} // of a door of its own
+	served["/v1"] = []string{"POST"} // has a door of its own
 	for path, methods := range served {
 		for _, m := range methods {
 			if doc.Paths[path][strings.ToLower(m)] == nil {
@@ -54,7 +54,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 		for m := range methods {
 			if m == "parameters" {
-				continue // of all methods
+				continue // applies to all methods
 			}
 			if !slices.Contains(served[path], strings.ToUpper(m)) {
 				t.Errorf("%s %s is described and not served", m, path)
@@ -137,7 +137,7 @@ func TestResources(t *testing.T) {
 	if r := w.do(t, "GET", "/resources", "", nil); !strings.Contains(r.body, `"note:///one"`) {
 		t.Error(r.body)
 	}
-	// Not tidied by anything on the way.
+	// Nothing on the way may clean the path.
 	if r := w.do(t, "GET", "/resources/note:///by/7", "", nil); !strings.Contains(r.body, "it is 7") {
 		t.Error(r.body)
 	}

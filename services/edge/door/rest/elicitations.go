@@ -21,7 +21,7 @@ func (h *Handler) listElicitations(w http.ResponseWriter, r *http.Request, who a
 	}{all})
 }
 
-// getElicitation says what a call asks.
+// getElicitation describes the questions of a call.
 func (h *Handler) getElicitation(w http.ResponseWriter, r *http.Request, who api.Caller, id string) error {
 	e, err := h.cfg.API.FindElicitation(r.Context(), who, id)
 	if err != nil {
@@ -30,7 +30,7 @@ func (h *Handler) getElicitation(w http.ResponseWriter, r *http.Request, who api
 	return send(w, r, http.StatusOK, e)
 }
 
-// answer goes on with a call that asked, and answers as the call would have been.
+// answer continues a call that asked, and answers with the call's result.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, who api.Caller, id string) error {
 	body, err := h.body(w, r)
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, who api.Caller,
 	return show(w, r, func() (jsontext.Value, error) { return h.cfg.API.Answer(r.Context(), who, id, in.Responses, nil) })
 }
 
-// show answers with the result of a tool that was held.
+// show answers with the result of a tool call that was held.
 func show(w http.ResponseWriter, r *http.Request, do func() (jsontext.Value, error)) error {
 	result, err := do()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/api"
 )
 
-// A tool that asks is answered at the address that the answer names.
+// A tool that asks is answered at the address that its answer names.
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -84,7 +84,7 @@ func TestElicitation(t *testing.T) {
 		if r := w.do(t, "GET", "/approvals", "", nil); r.body != `{"approvals":[]}` {
 			t.Error(r.body)
 		}
-		// In the slot of a batch, and in the 1.0 envelope.
+		// The same in the slot of a batch, and in the 1.0 envelope.
 		if r := w.do(t, "POST", "/tools:batch", `{"calls":[{"name":"color"}]}`, nil); !strings.Contains(r.body, `"reason":"input_required"`) || !strings.Contains(r.body, `"elicitation":`) {
 			t.Error(r.body)
 		}

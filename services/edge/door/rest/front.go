@@ -26,8 +26,8 @@ var (
 	frontPolicy   = door.PagePolicy(frontPage)
 )
 
-// front is what the page at / says: what this is, who asks, where the doors are, and
-// what is offered to who asks.
+// front is the content of the page at /: what this is, who the caller is, where the doors
+// are, and what is offered to the caller.
 type front struct {
 	Name      string      `json:"name"`
 	Version   string      `json:"version"`
@@ -37,14 +37,14 @@ type front struct {
 	Offers    []offer     `json:"offers"`
 }
 
-// frontDoor is a way in. Link is whether a browser gets something there.
+// frontDoor is a door. Link is set if a browser gets something there.
 type frontDoor struct {
 	Path string `json:"path"`
 	What string `json:"what"`
 	Link bool   `json:"-"`
 }
 
-// doors are those that every edge has on its HTTP listener.
+// doors are the doors that every edge has on its HTTP listener.
 var doors = []frontDoor{
 	{"/mcp", "MCP over Streamable HTTP, up to 2026-07-28", false},
 	{"/sse", "MCP over HTTP with SSE, for clients of 2024-11-05", false},
@@ -58,27 +58,27 @@ var doors = []frontDoor{
 	{"/healthz", "whether this process runs; /readyz says whether it can serve", true},
 }
 
-// offer is one list of what services offer: as much of it as fits on a page.
+// offer is one list of what services offer, as far as it fits on a page.
 type offer struct {
 	Kind    string    `json:"kind"`
 	Entries []offered `json:"entries"`
-	// More says that there are more, at the path of the kind.
+	// More is set if there are more, at the path of the kind.
 	More bool `json:"more,omitzero"`
 	// Failed is why there is no list.
 	Failed string `json:"failed,omitzero"`
 }
 
 type offered struct {
-	// Name is what it is asked for by: a name, or the URI of a resource.
+	// Name is the key with which to ask for it: a name, or the URI of a resource.
 	Name  string `json:"name"`
 	About string `json:"about,omitzero"`
 	Path  string `json:"path"`
 }
 
-// Bounds of the page: entries of a list, and characters said about each.
+// Bounds of the page: entries of a list, and characters of text for each.
 const maxOffered, maxAbout = 100, 200
 
-// front answers /: a page, or the same as JSON for who would rather have that.
+// front answers /: with a page, or with the same as JSON for clients that prefer JSON.
 func (h *Handler) front(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	me, err := h.cfg.API.Me(r.Context(), who)
 	if err != nil {
@@ -136,7 +136,7 @@ func offerOf(kind string, entries []jsontext.Value, next string, err error) offe
 			Description string `json:"description"`
 		}
 		if json.Unmarshal(e, &is) != nil {
-			continue // an entry of a service's own making; /resources shows it as it is
+			continue // the service wrote this entry in its own form; /resources shows it unchanged
 		}
 		name, title := is.Name, is.Title
 		if is.URI != "" {
@@ -150,7 +150,7 @@ func offerOf(kind string, entries []jsontext.Value, next string, err error) offe
 	return o
 }
 
-// about is what is said of an offer, on one line and bounded.
+// about is the text about an offer, on one line and cut.
 func about(title, description string) string {
 	text := strings.Join(strings.Fields(description), " ")
 	if text == "" {
@@ -162,7 +162,7 @@ func about(title, description string) string {
 	return text
 }
 
-// prefersJSON is true of a request that would rather have JSON than a page.
+// prefersJSON reports whether a request prefers JSON to a page.
 func prefersJSON(h http.Header) bool {
 	var asJSON, asPage float64
 	for _, line := range h["Accept"] {

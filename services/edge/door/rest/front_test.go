@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// The page at / has what its caller may use, and nothing that a browser would load
+// The page at / shows what its caller may use, and has nothing that a browser would load
 // from elsewhere or run.
 func TestFront(t *testing.T) {
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestFrontNegotiates(t *testing.T) {
 	}
 }
 
-// What a service says of itself is text on the page, and bounded.
+// A service's own text is shown as text on the page, and is cut.
 func TestFrontOfStrangers(t *testing.T) {
 	t.Parallel()
 	w := start(t)

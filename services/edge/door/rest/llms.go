@@ -14,9 +14,9 @@ import (
 //limit:message entries of each list of `/llms.txt`
 const maxListed = 200
 
-// llms says what this is and what is offered to who asks in the form of llms.txt
-// (llmstxt.org): a heading, a summary, and lists of links, of which the last one may be
-// left out. Paths are those of the edge that is asked.
+// llms describes the edge and its offers to the caller in the form of llms.txt
+// (llmstxt.org): a heading, a summary, and lists of links, the last of which may be left
+// out. Paths are paths of this edge.
 func (h *Handler) llms(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	tools, next, err := h.cfg.API.Tools(r.Context(), who, "", maxListed)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *Handler) llms(w http.ResponseWriter, r *http.Request, who api.Caller, _
 	return nil
 }
 
-// linkText is text of services in Markdown: no link or line of its own begins in it.
+// linkText is a service's text for Markdown: it cannot begin a link or a line of its own.
 func linkText(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "\n", " ", "\r", " ", "[", "\\[", "]", "\\]", "<", "\\<", "`", "'").Replace(s)
 }

@@ -21,12 +21,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A client that reads nothing until a busy machine has nothing more to send is not gone.
+	// A client that reads nothing until a busy machine has nothing more to send does not
+	// count as gone.
 	door.SetTimes(2*bustest.Patience, 15*time.Second)
 	leaktest.Main(m)
 }
 
-// world is an edge with a service behind.
+// world is an edge with a service behind it.
 type world struct {
 	svc    *edgetest.Service
 	bus    string

@@ -19,24 +19,25 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// openAPIDocument is the interface of this door without its tools; a test keeps it true.
+// openAPIDocument is the interface of this door without its tools; a test checks that it
+// is true.
 //
 //go:embed openapi.json
 var openAPIDocument []byte
 
 const (
-	// maxDescribed bounds what the document has of tools, bytes; the others are at
-	// /tools/{name}.
+	// maxDescribed bounds the part of the document about tools, bytes; the other tools
+	// are at /tools/{name}.
 	//limit:message schemas and descriptions in one OpenAPI document | tools are left out and counted
 	maxDescribed = 4 << 20
-	// maxDocuments and maxKept, bytes, bound the documents that are kept: one for all who
-	// see the same.
+	// maxDocuments and maxKept, bytes, bound the cached documents. Callers that see the
+	// same tools share one.
 	//limit:kept@maxDocuments OpenAPI documents that an edge keeps
 	//limit:kept@maxKept their bytes
 	maxDocuments, maxKept = 32, 16 << 20
 )
 
-// documents are kept as long as the catalogue is what it was for who asked.
+// documents are cached by the revision of the catalogue that the caller sees.
 type documents struct {
 	mu   sync.Mutex
 	kept map[any][]byte
@@ -53,7 +54,7 @@ func (d *documents) keep(revision any, document []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.size += len(document); d.kept == nil || len(d.kept) >= maxDocuments || d.size > maxKept {
-		d.kept, d.size = map[any][]byte{}, len(document) // the others' revisions are mostly gone
+		d.kept, d.size = map[any][]byte{}, len(document) // the revisions of the others are mostly outdated
 	}
 	d.kept[revision] = document
 }
@@ -79,7 +80,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request, who api.Caller
 	return send(w, r, http.StatusOK, jsontext.Value(document))
 }
 
-// operation describes how a tool is called.
+// operation describes how to call a tool.
 type operation struct {
 	ID          string           `json:"operationId"`
 	Summary     string           `json:"summary"`
@@ -134,7 +135,7 @@ func describe(tools []*api.Tool, set string) ([]byte, error) {
 			return nil, err
 		}
 		size += len(path)
-		for _, part := range parts { // as they are here: references are longer than they were
+		for _, part := range parts { // measured here, where references are longer than before
 			size += len(part)
 		}
 		if size > maxDescribed {
@@ -147,14 +148,14 @@ func describe(tools []*api.Tool, set string) ([]byte, error) {
 	return json.Marshal(doc, json.Deterministic(true))
 }
 
-// setHas reports whether a path is there below the name of a toolset.
+// setHas reports whether a path exists below the name of a toolset.
 func setHas(path string) bool {
 	root, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return root != "openapi.json" && strings.Contains(" "+strings.Join(throughToolset, " ")+" ", " "+root+" ")
 }
 
-// componentKey is a tool's name in the characters that keys of components may have,
-// another one for each tool.
+// componentKey is a tool's name in the characters that keys of components may have. It is
+// different for each tool.
 func componentKey(name string, taken map[string]bool) string {
 	key := strings.Map(func(c rune) rune {
 		if c < 0x80 && (c == '.' || c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
@@ -204,15 +205,15 @@ func describeTool(t *api.Tool, key string, schemas map[string]jsontext.Value) (*
 	return op, nil
 }
 
-// instances are keywords whose values are no schemas: a member $ref of theirs is data.
+// instances are keywords whose values are not schemas: a member $ref in them is data.
 var instances = map[string]bool{"const": true, "enum": true, "default": true, "examples": true, "example": true}
 
-// named are keywords below which members are named by whoever wrote the schema.
+// named are keywords whose members have names that the author of the schema chose.
 var named = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
 
-// localRefs is a schema whose references to its own parts say where these are in the
-// document. One with an $id of its own resolves them itself. $schema, which services
-// may name by another draft, is left out: the document has one dialect.
+// localRefs is a schema whose references to its own parts point to their places in the
+// document. A subschema with its own $id resolves its references itself. $schema, which
+// may name another draft, is left out: the document has one dialect.
 func localRefs(schema jsontext.Value, at string) (jsontext.Value, error) {
 	var top struct {
 		ID string `json:"$id,omitzero"`
@@ -258,7 +259,7 @@ func localRefs(schema jsontext.Value, at string) (jsontext.Value, error) {
 	}
 }
 
-// moved is a reference that begins at a place of the document.
+// moved is a reference, moved to a place in the document.
 func moved(v jsontext.Value, at string) (jsontext.Value, error) {
 	var to string
 	if json.Unmarshal(v, &to) != nil {

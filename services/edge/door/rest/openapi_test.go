@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// Each tool has a path with its schemas, whose references are those of the document.
+// Each tool has a path with its schemas, whose references are valid in the document.
 func TestOpenAPIOfTools(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -55,12 +55,12 @@ func TestOpenAPIOfTools(t *testing.T) {
 	if r := w.do(t, "GET", "/openapi.json", "", header{"If-None-Match": first.Header.Get("ETag")}); r.StatusCode != 304 {
 		t.Errorf("status %d for who has it", r.StatusCode)
 	}
-	// What is not there any more is not described.
+	// A tool that is gone is no longer described.
 	w.svc.RemoveTool("tree")
 	bustest.Eventually(t, "the tool is gone", func() bool { return read().Paths["/tools/tree"] == nil })
 }
 
-// What references grow to in the document counts for its size.
+// The document's size counts references at their length in the document.
 func TestOpenAPIOfManyReferences(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// listResources lists, or with ?uri= reads one: a URI is awkward in a path.
+// listResources lists resources, or with ?uri= reads one: a URI is awkward in a path.
 func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	if uri := r.URL.Query().Get("uri"); uri != "" {
 		return h.readResource(w, r, who, uri)
@@ -44,7 +44,8 @@ func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, who api.C
 	}{uri, about.Name, about.Title, about.Description, about.MIMEType, contents})
 }
 
-// input reads what a request says of a resource, and of which revision.
+// input reads the resource in a request's body, and the revision that the request
+// requires.
 func (h *Handler) input(w http.ResponseWriter, r *http.Request, who api.Caller) (in *api.ResourceInput, revision int64, err error) {
 	if match := r.Header.Get("If-Match"); match != "" && match != "*" {
 		if revision, err = strconv.ParseInt(strings.Trim(match, `"`), 10, 64); err != nil || revision < 1 {
@@ -59,7 +60,7 @@ func (h *Handler) input(w http.ResponseWriter, r *http.Request, who api.Caller) 
 	return in, revision, err
 }
 
-// stored answers with what is known of a resource that was written.
+// stored answers with the metadata of a resource that was written.
 func stored(w http.ResponseWriter, r *http.Request, status int, entry jsontext.Value) error {
 	var about struct {
 		URI      string `json:"uri"`
@@ -86,8 +87,8 @@ func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, who api
 	return stored(w, r, http.StatusCreated, entry)
 }
 
-// putResource changes a resource, or makes it. It does the latter with the same
-// key, so that a repetition finds the key used for that, and is answered as it was.
+// putResource changes a resource, or creates it. It creates with the same key, so that a
+// repeated request finds the key and gets the same answer.
 func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
 	in, revision, err := h.input(w, r, who)
 	if err != nil {
@@ -110,7 +111,7 @@ func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, who api.Ca
 	case failed == nil:
 		return stored(w, r, http.StatusCreated, entry)
 	case made:
-		return err // the key is another call's after all
+		return err // the key belongs to another call after all
 	}
 	return failed
 }

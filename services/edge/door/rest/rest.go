@@ -1,6 +1,7 @@
-// Package rest is the door of plain HTTP: tools, resources and prompts as
-// resources of a web API, with problem details for errors (RFC 9457). Its paths
-// and field names are those of the API of version 1.0.0.
+// Package rest is the door of plain HTTP: tools, resources and prompts as resources of a
+// web API, with problem details for errors (RFC 9457). It has the paths and field names
+// of the API of version 1.0.0. Start with Handler.ServeHTTP and the tables of routes in
+// rest.go.
 package rest
 
 import (
@@ -24,17 +25,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	API   *api.Server
 	Guard door.Guard
 	// Limits of one body; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
-	// Version is what the page at / says.
+	// Version is the version that the page at / shows.
 	Version string
 }
 
-// Handler serves the paths of Roots and what is below them.
+// Handler serves the paths of Roots and everything below them.
 type Handler struct {
 	cfg       Config
 	documents documents
@@ -43,8 +44,8 @@ type Handler struct {
 // Roots are the first segments of the paths that Handler serves; the empty one is /.
 var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "elicitations", "access", "openapi.json", "llms.txt", "docs", toolsets}
 
-// toolsets begins the paths of who names a toolset: /toolsets/NAME/tools. Below are those
-// of throughToolset.
+// toolsets begins the paths through a toolset: /toolsets/NAME/tools. The paths below it
+// are in throughToolset.
 const toolsets = "toolsets"
 
 var throughToolset = []string{"tools", "tools:batch", "prompts", "resources", "openapi.json"}
@@ -57,10 +58,10 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg}
 }
 
-// route is what serves one kind of path, by method.
+// route has the handlers of one kind of path, by method.
 type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, who api.Caller, name string) error
 
-// Routes of a collection and of one of its members.
+// Routes of collections and of their members.
 var (
 	collections = map[string]route{
 		"":             {http.MethodGet: (*Handler).front},
@@ -98,7 +99,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if door.CORS(w, r) {
 		return
 	}
-	// The path as it was sent: a name may hold an escaped slash.
+	// The path as it was sent: a name may contain an escaped slash.
 	root, rest, below := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	if root == toolsets {
 		root, rest, below = through(r, rest)
@@ -133,14 +134,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// through reads what follows /toolsets/: the name of a set, which goes with the request,
-// and the path that is meant.
+// through reads the path after /toolsets/: the name of a set, which it keeps with the
+// request, and the actual path.
 func through(r *http.Request, path string) (root, rest string, below bool) {
 	set, path, _ := strings.Cut(path, "/")
 	root, rest, below = strings.Cut(path, "/")
 	name, err := url.PathUnescape(set)
 	if err != nil || name == "" || !slices.Contains(throughToolset, root) {
-		return toolsets, "", false // nothing is there
+		return toolsets, "", false // this path does not exist
 	}
 	r.SetPathValue(door.Toolset, name)
 	return root, rest, below
@@ -155,7 +156,7 @@ func allowed(known route) (methods []string) {
 	return methods
 }
 
-// caller is who makes a request, found out before anything of it is read.
+// caller finds the caller of a request before anything of the request is read.
 func (h *Handler) caller(w http.ResponseWriter, r *http.Request) (api.Caller, error) {
 	c, err := door.Caller(h.cfg.API, r, "rest")
 	if err != nil {
@@ -175,7 +176,7 @@ func (h *Handler) caller(w http.ResponseWriter, r *http.Request) (api.Caller, er
 	return c, nil
 }
 
-// body reads a request's body: a JSON object, strictly; empty for none.
+// body reads a request's body strictly as a JSON object; empty if there is no body.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -196,7 +197,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, 
 	return b, nil
 }
 
-// page gets a part of a list, of which ?cursor and ?limit say which.
+// page returns a part of a list; ?cursor and ?limit say which.
 func page[T any](r *http.Request, who api.Caller, list func(ctx context.Context, who api.Caller, cursor string, limit int) ([]T, string, error)) (all []T, next string, err error) {
 	q := r.URL.Query()
 	limit := defaultPage
@@ -214,8 +215,8 @@ func page[T any](r *http.Request, who api.Caller, list func(ctx context.Context,
 
 const defaultPage, maxPage = 250, 1000
 
-// send answers with a value. For GET it has an entity tag, and a client that
-// has the value already is only told so (RFC 9110, 13.1.2).
+// send answers with a value. The answer to a GET has an entity tag, and a client that has
+// the value already gets only a 304 (RFC 9110, 13.1.2).
 func send(w http.ResponseWriter, r *http.Request, status int, v any) error {
 	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -234,6 +235,6 @@ func send(w http.ResponseWriter, r *http.Request, status int, v any) error {
 			}
 		}
 	}
-	door.Answer(w, status, "application/json", b) // of which HEAD gets the headers
+	door.Answer(w, status, "application/json", b) // HEAD gets only the headers
 	return nil
 }

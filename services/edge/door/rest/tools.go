@@ -33,7 +33,7 @@ func (h *Handler) getTool(w http.ResponseWriter, r *http.Request, who api.Caller
 	return send(w, r, http.StatusOK, t)
 }
 
-// callTool carries out a tool with the body as its arguments.
+// callTool calls a tool with the body as its arguments.
 func (h *Handler) callTool(w http.ResponseWriter, r *http.Request, who api.Caller, name string) error {
 	return h.do(w, r, who, mcp.MethodToolsCall, name, func(result jsontext.Value) (any, error) { return api.ReadResult(result) })
 }
@@ -57,12 +57,12 @@ func (h *Handler) getPrompt(w http.ResponseWriter, r *http.Request, who api.Call
 	return send(w, r, http.StatusOK, p)
 }
 
-// runPrompt fills a prompt in with the body as its arguments.
+// runPrompt fills in a prompt with the body as its arguments.
 func (h *Handler) runPrompt(w http.ResponseWriter, r *http.Request, who api.Caller, name string) error {
 	return h.do(w, r, who, mcp.MethodPromptsGet, name, func(result jsontext.Value) (any, error) { return result, nil })
 }
 
-// do makes a call of a request and answers with what show makes of its result.
+// do makes a call for a request; show makes the answer of its result.
 func (h *Handler) do(w http.ResponseWriter, r *http.Request, who api.Caller, method, name string, show func(jsontext.Value) (any, error)) error {
 	arguments, err := h.body(w, r)
 	if err != nil {
@@ -86,10 +86,10 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, who api.Caller, met
 	return send(w, r, http.StatusOK, v)
 }
 
-// replayed says that the answer is that of an earlier request with the same key.
+// replayed says that the answer is the one to an earlier request with the same key.
 func replayed(w http.ResponseWriter) { w.Header().Set("Idempotency-Replayed", "true") }
 
-// sample asks the model that is configured.
+// sample asks the configured model.
 func (h *Handler) sample(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	body, err := h.body(w, r)
 	if err != nil {
@@ -105,12 +105,12 @@ func (h *Handler) sample(w http.ResponseWriter, r *http.Request, who api.Caller,
 	return send(w, r, http.StatusOK, result)
 }
 
-// stream makes a call and answers with events: progress and log as they come,
-// and then result or error.
+// stream makes a call and answers with events: progress and log as they come, and then
+// result or error.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, who api.Caller, method, name string, arguments []byte, show func(jsontext.Value) (any, error)) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	// A client that is gone gave the call up.
+	// A client that is gone has given up the call.
 	events := door.NewEvents(w, cancel)
 	defer events.Close()
 	events.Notify(door.Comment)

@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// A batch may be longer than memory: while its client does not read, no more of
-// it is taken than what runs and what connections hold.
+// A batch may be longer than memory: while its client does not read, the edge takes only
+// as much of it as runs and as connections buffer.
 func TestBatchWindow(t *testing.T) {
 	t.Parallel()
 	const n, size = 600, 16 << 10
@@ -82,7 +82,7 @@ func TestBatchWindow(t *testing.T) {
 	}
 }
 
-// small has a connection hold little.
+// small gives a connection small buffers.
 func small(c net.Conn) {
 	tcp := c.(*net.TCPConn)
 	_ = tcp.SetReadBuffer(64 << 10)

@@ -1,7 +1,6 @@
-// Package service is the door for services: a tool that calls other tools to
-// carry itself out does so through an edge, as any client. Its calls are made
-// on behalf of its own caller, by the delegation that came with the request,
-// and pass the same gateway (ADR 0013).
+// Package service is the door for services: a tool that calls other tools does so through
+// an edge, as any client does. The calls are made on behalf of the tool's own caller, by
+// the delegation that came with the request, and pass the same gateway (ADR 0013).
 package service
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// concurrency is how many calls of services one edge carries at once. They
-// only wait here.
+// concurrency is how many calls of services one edge carries concurrently. They only wait
+// here.
 //
 //limit:call concurrent calls of tools that call tools, at an edge | `overloaded`
 const concurrency = 1024
@@ -41,7 +40,7 @@ func call(ctx context.Context, g *gateway.Gateway, sender string, req *busv1.Req
 	}
 	c := &gateway.Call{
 		Door: "service", Method: req.Method, Name: req.Name, Arguments: req.Arguments,
-		Delegation:     append([]byte{}, req.Delegation...), // not nil, whatever came
+		Delegation:     append([]byte{}, req.Delegation...), // never nil, whatever the request has
 		Service:        sender,
 		IdempotencyKey: req.IdempotencyKey, Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 	}

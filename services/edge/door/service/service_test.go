@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// users are who their tokens say.
+// users authenticates by token: each token names its principal.
 type users struct{}
 
 func (users) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -48,7 +48,7 @@ type world struct {
 	edges [2]http.Handler
 }
 
-// start makes the world. started and stopped tell of the tool hold.
+// start makes the world. started and stopped report on calls of the tool hold.
 func start(t *testing.T) (w *world, started, stopped chan struct{}) {
 	t.Helper()
 	w = &world{url: bustest.Server(t)}
@@ -144,8 +144,8 @@ func TestOnBehalfOfTheCaller(t *testing.T) {
 	}
 }
 
-// A service hears the way on in the words of the door at which its client called, however
-// deep its call is.
+// A service receives advice in the terms of the door at which the first client called,
+// however deep the call is.
 func TestWayOn(t *testing.T) {
 	t.Parallel()
 	w, _, _ := start(t)
@@ -190,8 +190,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// More calls of a tool than its service has slots, each of which waits for
-// another one of the same service.
+// More calls of a tool than its service has slots, each of which waits for another call
+// of the same service.
 func TestM13NestedCallsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	w, _, _ := start(t)
@@ -228,7 +228,7 @@ func TestOnlyToolsThatDeclareIt(t *testing.T) {
 	}
 }
 
-// Nothing runs after its caller gave up, however many stand between.
+// No call runs after its caller gave up, however many calls stand between.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	w, started, stopped := start(t)
@@ -246,8 +246,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// What a service says of its caller counts for nothing: only what an edge has
-// sealed does.
+// A service's own statement about its caller counts for nothing: only the edge's sealed
+// one counts.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	w, _, _ := start(t)
@@ -289,7 +289,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// delegation is what a service is given with a call of a tool, "raw".
+// delegation is the delegation that a service gets with a call of the tool "raw".
 func (w *world) delegation(t *testing.T, conn *bus.Conn) []byte {
 	t.Helper()
 	given := make(chan []byte, 1)

@@ -113,14 +113,14 @@ func TestMessageRequest(t *testing.T) {
 	if n := w.svc.Calls.Load(); n != 0 {
 		t.Errorf("%d calls ran", n)
 	}
-	c.lives() // and nothing was said on the stream
+	c.lives() // and nothing came on the stream
 }
 
 func body(r *http.Request, b []byte) {
 	r.Body, r.ContentLength, r.GetBody = io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
 }
 
-// The largest message there may be fits the bus too.
+// The largest allowed message fits the bus too.
 func TestLargestMessage(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -156,7 +156,7 @@ func TestM5StreamOfAPrincipal(t *testing.T) {
 	}
 }
 
-// byName knows a principal by what its tokens begin with, up to a hyphen.
+// byName authenticates by the beginning of a token, up to a hyphen.
 type byName struct{}
 
 func (byName) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -174,7 +174,7 @@ func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	return gateway.Principal{Name: "ada"}, nil
 }
 
-// Nobody gets a stream whom the edge does not know, and calls are made with the
+// A caller that the edge does not know gets no stream, and calls are made with the
 // credentials of the stream.
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
@@ -246,8 +246,8 @@ func TestStreamGone(t *testing.T) {
 	})
 }
 
-// An edge that stops finishes what is in flight, for which it still takes
-// answers, but nothing new.
+// A stopping edge finishes the requests in flight, for which it still takes answers, but
+// nothing new.
 func TestStoppingEdge(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -279,8 +279,8 @@ func TestIdleStreamIsKeptAlive(t *testing.T) {
 	c.lives()
 }
 
-// A client that does not read is cut, blocks nobody and fills nothing. Not
-// parallel: it is work for the whole machine.
+// A client that does not read is cut off, blocks nobody and fills nothing. Not parallel,
+// because it takes the whole machine.
 func TestSlowReader(t *testing.T) {
 	w := start(t)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", w.edges[0].http.Listener.Addr().String())
@@ -308,7 +308,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	bustest.Eventually(t, "a call of the slow reader starts", func() bool { return len(w.svc.Started) > 0 })
 	for i := range 20 {
-		// Answers that wait for room too.
+		// And answers that wait for room.
 		do(t, w.message(t, w.edges[1], endpoint, edgetest.LegacyCall(fmt.Sprint(100+i), "echo", `{"a":"`+strings.Repeat("x", 200<<10)+`"}`)))
 	}
 	began := time.Now()
@@ -319,6 +319,6 @@ func TestSlowReader(t *testing.T) {
 	bustest.Eventually(t, "the stream is gone", func() bool {
 		return do(t, w.message(t, w.edges[1], endpoint, edgetest.Legacy("1", "ping", ""))).status == http.StatusNotFound
 	})
-	// On a slow machine it goes before the last of them starts.
+	// On a slow machine the client goes before the last call starts.
 	bustest.Eventually(t, "the calls of the slow reader are cancelled", func() bool { return len(w.svc.Ended) == len(w.svc.Started) })
 }

@@ -38,7 +38,7 @@ type world struct {
 	bus   string
 	svc   *edgetest.Service
 	auth  gateway.Authenticator
-	bytes int64 // of results, at an edge that joins from now on
+	bytes int64 // budget of results, for edges that join from now on
 	edges []place
 }
 
@@ -92,7 +92,7 @@ type client struct {
 	header   header
 	resp     *http.Response
 	endpoint string
-	next     chan string // what the stream brings, closed at its end
+	next     chan string // the events of the stream, closed at its end
 	comments chan string
 	posts    int
 }
@@ -178,7 +178,7 @@ func (w *world) get(t *testing.T) *http.Request {
 	return r
 }
 
-// reply is a whole answer.
+// reply is a complete answer.
 type reply struct {
 	status int
 	header http.Header
@@ -295,8 +295,7 @@ func (c *client) ended() {
 	}
 }
 
-// spy hears everything on the bus. What it returns ends that and gives all of
-// it.
+// spy records everything on the bus. stop ends that and returns it all.
 func spy(t *testing.T, url string) func() string {
 	t.Helper()
 	nc, err := nats.Connect(url)

@@ -1,7 +1,7 @@
-// Package sse is the door of HTTP with SSE, the transport of 2024-11-05: a
-// stream for what the server says, and an endpoint for what the client posts.
-// A post may arrive at another edge than the one that holds the stream; the bus
-// brings it there.
+// Package sse is the door of HTTP with SSE, the transport of 2024-11-05: a stream for the
+// server's messages, and an endpoint to which the client posts. A post may arrive at
+// another edge than the one that holds the stream; the bus brings it there. Start with
+// Door.Stream and Door.Messages.
 package sse
 
 import (
@@ -15,19 +15,19 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	Server  *protocol.Server
 	Gateway *gateway.Gateway
-	// Connections are what the edge keeps open.
+	// Connections are the connections that the edge keeps open.
 	Connections *door.Connections
 	Guard       door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
 }
 
-// Door serves the two endpoints of the transport: Stream belongs at StreamPath
-// and Messages at MessagesPath.
+// Door serves the two endpoints of the transport: mount Stream at StreamPath and Messages
+// at MessagesPath.
 type Door struct{ cfg Config }
 
 // Paths of the endpoints.
@@ -36,7 +36,7 @@ const (
 	MessagesPath = "/messages"
 )
 
-// sessionID is the parameter that names the stream a message is for.
+// sessionID is the parameter that names the stream of a posted message.
 const sessionID = "sessionId"
 
 // New makes the door.
@@ -47,8 +47,8 @@ func New(cfg Config) *Door {
 	return &Door{cfg: cfg}
 }
 
-// Stream serves a client for as long as its stream is open: GET, answered with
-// the endpoint to post to and then with every message of the server.
+// Stream serves a client for as long as its stream is open. It answers a GET with the
+// endpoint to post to, and then with every message of the server.
 func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	if !d.admits(w, r, http.MethodGet) {
 		return
@@ -82,7 +82,7 @@ func (d *Door) serve(lease *gateway.Lease, events *door.Events) {
 		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Lease: lease,
 	})
 	defer connection.Wait()
-	defer events.End() // who waits for the client to read does not any more
+	defer events.End() // wakes everybody who waits for the client to read
 	defer cancel()     // the client is gone, and its calls with it
 	closing, idle := d.cfg.Server.Closing(), make(chan struct{})
 	for {
@@ -97,8 +97,8 @@ func (d *Door) serve(lease *gateway.Lease, events *door.Events) {
 				connection.ReceiveFrom(ctx, from, p.Body)
 			}
 		case <-closing:
-			// What is in flight is finished first, and answers to what the client
-			// was asked still come by post.
+			// Requests in flight are finished first, and the client can still post
+			// answers to their questions.
 			closing = nil
 			connection.Drain()
 			go func() {
@@ -113,7 +113,7 @@ func (d *Door) serve(lease *gateway.Lease, events *door.Events) {
 	}
 }
 
-// admit finds out who makes a request.
+// admit finds the caller of a request.
 func (d *Door) admit(r *http.Request) (gateway.Credentials, error) {
 	return d.cfg.Gateway.Admit(r.Context(), "sse", door.Credentials(r))
 }
@@ -127,8 +127,9 @@ func (m messages) Send(message []byte) bool { return m.events.Send(door.Event("m
 // Notify implements protocol.Sender.
 func (m messages) Notify(message []byte) { m.events.Notify(door.Event("message", message)) }
 
-// Messages takes what a client posts for its stream, here or at another edge.
-// 202 says that the edge with the stream has it; the answer comes there.
+// Messages takes a message that a client posts for its stream, which this edge or another
+// one holds. 202 says that the edge with the stream has the message; the answer comes
+// there.
 func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
 	if !d.admits(w, r, http.MethodPost) {
 		return
@@ -168,7 +169,8 @@ func malformed() error {
 	return fault.New(fault.InvalidRequest, "the URL needs one %s, as in the endpoint event of %s", sessionID, StreamPath)
 }
 
-// admits answers what this door does not serve.
+// admits answers requests that this door does not serve, and reports whether it serves
+// this one.
 func (d *Door) admits(w http.ResponseWriter, r *http.Request, method string) bool {
 	if err := d.cfg.Guard.Check(r); err != nil {
 		refuse(w, err)
@@ -178,16 +180,16 @@ func (d *Door) admits(w http.ResponseWriter, r *http.Request, method string) boo
 		return false
 	}
 	if r.Method != method {
-		// Clients of later versions try a POST on the stream's URL first, and take
-		// this for the sign that the server has the old transport.
+		// Clients of later versions first try a POST to the stream's URL, and conclude
+		// from this answer that the server has the old transport.
 		refuse(w, door.NotAllowed(w, r, method))
 		return false
 	}
 	return true
 }
 
-// refuse answers a request that did not reach a stream. Nobody reads the body of
-// a 200 there.
+// refuse answers a request that did not reach a stream. Clients do not read the body of a
+// 200 there.
 func refuse(w http.ResponseWriter, err error) {
 	status, body := protocol.ErrorMessage(nil, mcp.V20241105, err)
 	if status == http.StatusOK {

@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// addAsking adds all, which asks for everything a client can be asked for.
+// addAsking adds the tool all, which asks for everything that a client can be asked.
 func addAsking(s *edgetest.Service) {
 	service.AddTool(s.Service, service.Tool{Name: "all"}, func(_ context.Context, c *service.Call, _ struct{}) (string, error) {
 		a, err := c.Ask(
@@ -38,7 +38,7 @@ func addAsking(s *edgetest.Service) {
 	})
 }
 
-// Whatever edge a message is posted at, its answer comes on the stream.
+// Whichever edge a message is posted to, its answer comes on the stream.
 func TestConversation(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -104,7 +104,7 @@ func TestConversation(t *testing.T) {
 	})
 	t.Run("a client that refuses", func(t *testing.T) {
 		q := c.ask(edgetest.LegacyCall("8", "ask", "{}"))
-		c.lives() // asking keeps nobody waiting
+		c.lives() // a question does not block others
 		c.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"error":{"code":-1,"message":"not now"}}`)
 		if m := c.await(); m.Code() != mcp.CodeCancelled || !strings.Contains(m.Error.Message, "not now") {
 			t.Errorf("answer %+v", m)
@@ -112,7 +112,7 @@ func TestConversation(t *testing.T) {
 	})
 	t.Run("cancellation", func(t *testing.T) {
 		for i := range w.edges { // from each
-			id := fmt.Sprint(90 + i) // the edge may hold the first a moment longer than its service
+			id := fmt.Sprint(90 + i) // the edge may hold the first one a moment longer than its service
 			c.send(edgetest.LegacyCall(id, "hold", "{}"))
 			receive(t, "the call starts", w.svc.Started)
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
@@ -169,8 +169,8 @@ func TestConversation(t *testing.T) {
 	})
 }
 
-// Messages posted one after the other are taken up in that order: each
-// cancellation finds the request before it.
+// Messages posted one after the other are handled in that order: each cancellation finds
+// the request before it.
 func TestOrderOfPosts(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -271,7 +271,7 @@ func TestMalformedMessages(t *testing.T) {
 	})
 }
 
-// What one request may have together, the requests of a stream have each.
+// Each request of a stream has the budget of one request.
 func TestResultsOfRequestsCountByThemselves(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -50,7 +50,8 @@ func TestEndOfInput(t *testing.T) {
 			}
 			return err
 		}
-		// A client has a quarter of a second for its last answers, which is little on a busy machine.
+		// A client has a quarter of a second for its last answers, which is little on a
+		// busy machine.
 		var err error
 		for range 8 {
 			if err = cancels(); err == nil {
@@ -70,7 +71,7 @@ func TestEndOfInput(t *testing.T) {
 	})
 }
 
-// A client that closes its end, or stops reading, must not keep the server.
+// A client that closes its end, or stops reading, must not keep the server running.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	t.Run("closed", func(t *testing.T) {

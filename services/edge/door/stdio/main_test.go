@@ -27,7 +27,7 @@ type client struct {
 	out    chan edgetest.Message
 	stdout *io.PipeReader
 	stop   context.CancelFunc
-	done   chan error // Run's
+	done   chan error // of Run
 }
 
 func start(t *testing.T, change func(*stdio.Config)) *client {
@@ -46,7 +46,7 @@ func start(t *testing.T, change func(*stdio.Config)) *client {
 				}
 				return
 			}
-			c.out <- edgetest.Read(t, line) // anything but one message fails
+			c.out <- edgetest.Read(t, line) // fails unless the line is one message
 		}
 	}()
 	t.Cleanup(func() {
@@ -57,7 +57,7 @@ func start(t *testing.T, change func(*stdio.Config)) *client {
 	return c
 }
 
-// launch is start, but nobody reads the output.
+// launch is start, but without a reader of the output.
 func launch(t *testing.T, change func(*stdio.Config)) *client {
 	t.Helper()
 	c := &client{t: t, bus: bustest.Server(t), svc: edgetest.New("svc"), done: make(chan error, 1)}

@@ -1,5 +1,6 @@
-// Package stdio is the door of clients that start the server as their child:
-// one JSON-RPC message per line on standard input and output, both eras.
+// Package stdio is the door of clients that start the server as their child: one JSON-RPC
+// message per line on standard input and output, in legacy and modern versions of the
+// protocol. Start with Door.Run.
 package stdio
 
 import (
@@ -16,17 +17,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// Config says between what the door stands.
+// Config configures the door.
 type Config struct {
 	Server *protocol.Server
 	In     io.Reader
 	Out    io.Writer
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
-	// Credentials are those of the client, whose process this is.
+	// Credentials are the credentials of the client, which started this process.
 	Credentials gateway.Credentials
-	// Grace is how long calls in flight may go on after the input ends. Default
-	// 1.5 s: clients wait about two before they kill.
+	// Grace is how long calls in flight may go on after the input ends. Default 1.5 s:
+	// clients wait about two seconds before they kill the process.
 	Grace time.Duration
 }
 
@@ -35,8 +36,8 @@ type Door struct {
 	cfg        Config
 	connection *protocol.Connection
 
-	// output is held while a message is written. A channel, because who waits
-	// for it must hear of broken.
+	// output is held while a message is written. It is a channel, because a waiting
+	// writer must also learn of broken.
 	output chan struct{}
 	broken context.Context
 	fail   context.CancelCauseFunc
@@ -55,10 +56,10 @@ func New(cfg Config) *Door {
 	return d
 }
 
-// Run answers messages until the input ends or ctx does, then finishes the
-// calls in flight. A malformed line is answered with an error and does no
-// other harm. Run returns the error of the output, if there was one; a read of
-// the input, and a write that the client does not take, may outlive it.
+// Run answers messages until the input or ctx ends, and then finishes the calls in
+// flight. It answers a malformed line with an error, and continues. Run returns the error
+// of the output, if there was one. A read of the input, and a write that the client does
+// not take, may outlive it.
 func (d *Door) Run(ctx context.Context) error {
 	lease, err := d.cfg.Server.Lease(context.WithoutCancel(ctx), "stdio", d.cfg.Credentials)
 	if err != nil {
@@ -84,8 +85,8 @@ func (d *Door) Run(ctx context.Context) error {
 	case <-d.broken.Done():
 	}
 	stop()
-	// Streams end now, with their results; calls get their grace, and then a
-	// moment to say that they were cancelled.
+	// Streams end now, with their results. Calls get their grace, and then a moment to
+	// say that they were cancelled.
 	d.cfg.Server.Close()
 	grace := time.AfterFunc(d.cfg.Grace, abort)
 	defer grace.Stop()
@@ -123,7 +124,7 @@ func (d *Door) serve(calls, reading context.Context, lines <-chan line) {
 
 type line struct {
 	text []byte
-	// long is set for a line over the limit, whose text is dropped.
+	// long is set for a line over the limit, whose text is discarded.
 	long bool
 }
 
@@ -149,7 +150,7 @@ func (d *Door) read(ctx context.Context, lines chan<- line) {
 				if len(l.text) == 0 && !l.long {
 					return
 				}
-				break // the last line has no end; reading again says so
+				break // the last line has no newline; reading again returns the end
 			}
 		}
 		l.text = bytes.TrimSuffix(bytes.TrimSuffix(l.text, []byte("\n")), []byte("\r"))
@@ -170,7 +171,7 @@ func (d *Door) line(ctx context.Context, l line) {
 	}
 }
 
-// Notify implements protocol.Sender: nothing is dropped, there is no other reader.
+// Notify implements protocol.Sender: it drops nothing, because there is no other reader.
 func (d *Door) Notify(message []byte) { d.Send(message) }
 
 // Send implements protocol.Sender: all messages share the one output.

@@ -155,7 +155,7 @@ func TestBothErasInterleaved(t *testing.T) {
 		}
 	}
 	modern()
-	legacy(mcp.V20250326) // nobody said otherwise
+	legacy(mcp.V20250326) // the client has not said otherwise
 	if m := c.ask(edgetest.Request("1", mcp.MethodDiscover, "")); !strings.Contains(m.Field("supportedVersions"), mcp.Modern) {
 		t.Errorf("discover: %s", m.Result)
 	}
@@ -165,7 +165,7 @@ func TestBothErasInterleaved(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	legacy(mcp.V20250618)
 	modern()
-	// Again: what was settled last counts, and changes are still told once.
+	// Again: the last handshake counts, and each change is still announced once.
 	if m := c.ask(edgetest.Initialize(mcp.V20251125)); m.Field("protocolVersion") != `"2025-11-25"` {
 		t.Errorf("second initialize: %s", m.Result)
 	}
@@ -174,7 +174,7 @@ func TestBothErasInterleaved(t *testing.T) {
 	if m := c.ask(edgetest.Legacy("1", "ping", "")); string(m.Result) != "{}" {
 		t.Errorf("ping: %s", m.Result)
 	}
-	c.send(`{"jsonrpc":"2.0","id":5,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/x"}`) // no answer to either
+	c.send(`{"jsonrpc":"2.0","id":5,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/x"}`) // neither gets an answer
 	c.lives()
 
 	next := service.New("next", service.WithLogger(bustest.Logger(t)))
@@ -219,14 +219,14 @@ func TestCancellation(t *testing.T) {
 		receive(t, "the handler's context ends", c.svc.Ended)
 		c.lives() // and no answer to the cancelled one came before
 	})
-	// The cancellation comes right behind its request, and must find it.
+	// The cancellation comes right after its request, and must find it.
 	t.Run("at once", func(t *testing.T) {
 		for i := range 50 {
 			id := fmt.Sprint(100 + i)
 			c.send(edgetest.Call(id, "hold", "{}") + "\n" + cancel(id))
 		}
 		c.lives()
-		// Those that had reached the service were cancelled there.
+		// The calls that had reached the service were cancelled there.
 		bustest.Eventually(t, "no call is held", func() bool { return len(c.svc.Started) == len(c.svc.Ended) })
 	})
 	t.Run("a subscription", func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// Beyond a number of requests in flight more are refused, and there is room to
+// Beyond a number of requests in flight, more are refused, and there is still room to
 // cancel one.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
@@ -341,7 +341,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 	if q.Method != mcp.MethodElicit || q.ID == nil {
 		t.Fatalf("asked %+v", q)
 	}
-	c.lives() // asking keeps nobody waiting
+	c.lives() // a question does not block others
 	c.send(`{"jsonrpc":"2.0","id":"nobody.asked","result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if m := c.ask(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"accept","content":{}}}`); m.Text() != "kept secret" || string(m.ID) != "1" {
 		t.Errorf("answer %+v", m)

@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestBatch answers the batches of 2025-03-26, and nobody else's.
+// TestBatch answers the batches of 2025-03-26, and no others.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	w := start(t)

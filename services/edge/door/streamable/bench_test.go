@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// sink is a client that takes everything.
+// sink is a client that reads everything.
 type sink struct {
 	header http.Header
 	status int
@@ -24,8 +24,8 @@ func (s *sink) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// BenchmarkPost is what the door itself costs (a list, which stays in the
-// edge), and a call over the bus and back, without HTTP's own part.
+// BenchmarkPost is the cost of the door itself (with a list, which stays in the edge),
+// and of a call over the bus and back, without HTTP's own part.
 func BenchmarkPost(b *testing.B) {
 	w := start(b)
 	h := w.http.Config.Handler

@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestBridge lets a tool that asks for input be called by a legacy client,
-// which answers now at the edge that asked, now at another.
+// TestBridge makes a legacy client call a tool that asks for input. The client answers
+// sometimes at the edge that asked, sometimes at another one.
 func TestBridge(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -40,7 +40,7 @@ func TestBridge(t *testing.T) {
 			t.Parallel()
 			h := session(t)
 			s, id := asked(t, h)
-			// Not this client's to answer.
+			// This client may not answer.
 			answer(t, at, session(t), id, `"result":{"action":"cancel"}`)
 			answer(t, at, h, id, `"result":{"action":"accept","content":{}}`)
 			if m := s.await(); string(m.ID) != "7" || m.Text() != "accept" {

@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestPagesOfAllowedOrigins lets a page of a loopback origin make a preflight
-// and a call, and read the answer; another page gets neither.
+// TestPagesOfAllowedOrigins lets a page of a loopback origin make a preflight and a call,
+// and read the answer. Another page may do neither.
 func TestPagesOfAllowedOrigins(t *testing.T) {
 	t.Parallel()
 	w := start(t)

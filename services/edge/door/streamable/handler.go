@@ -1,6 +1,7 @@
-// Package streamable is the Streamable HTTP door: one endpoint, POST for every
-// message, and for legacy clients GET and DELETE. It reads HTTP, checks that
-// headers and body agree, and writes answers as JSON or as server-sent events.
+// Package streamable is the Streamable HTTP door: one endpoint, POST for every message,
+// and for legacy clients GET and DELETE. It reads HTTP, checks that headers and body
+// agree, and writes answers as JSON or as server-sent events. Start with
+// Handler.ServeHTTP; legacy.go has the versions before 2026-07-28.
 package streamable
 
 import (
@@ -15,12 +16,12 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	Server   *protocol.Server
 	Gateway  *gateway.Gateway
 	Sessions *store.Sessions
-	// Connections are what the edge keeps open.
+	// Connections are the connections that the edge keeps open.
 	Connections *door.Connections
 	Guard       door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
@@ -73,7 +74,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, "", door.NotAcceptable("application/json or text/event-stream"))
 		return
 	}
-	// Before the body: of who may not come in, nothing is read.
+	// Before the body: nothing is read of a caller that may not come in.
 	who, err := h.admit(r)
 	if err != nil {
 		writeError(w, nil, r.Header.Get(mcp.HeaderProtocolVersion), err)
@@ -89,7 +90,8 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := mcp.Parse(body, h.cfg.Limits)
 	if err != nil {
-		// A client that cannot be read has no era; its header is the best guess.
+		// The version of a client whose message cannot be read is unknown; its header is
+		// the best guess.
 		writeError(w, &m, r.Header.Get(mcp.HeaderProtocolVersion), err)
 		return
 	}
@@ -141,7 +143,7 @@ func (h *Handler) modern(ctx context.Context, req *protocol.Request, header http
 	h.cfg.Server.Handle(ctx, req, out)
 }
 
-// admit finds out who makes a request.
+// admit finds the caller of a request.
 func (h *Handler) admit(r *http.Request) (gateway.Credentials, error) {
 	return h.cfg.Gateway.Admit(r.Context(), "streamable", door.Credentials(r))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// eraOf says under which version a message is, from its header and body. The
-// error, if any, is for a modern client.
+// eraOf returns the protocol version of a message, from its header and body. The error,
+// if any, is for a modern client.
 func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err error) {
 	headers := h[mcp.HeaderProtocolVersion]
 	header, body := "", m.P.ProtocolVersion
@@ -23,7 +23,7 @@ func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err erro
 	case len(headers) > 1:
 		return "", true, mismatch("header MCP-Protocol-Version appears twice")
 	case header == "" && body == "":
-		// 2025-03-26 had no such header, and neither has initialize.
+		// 2025-03-26 had no such header, and initialize has none.
 		return mcp.V20250326, false, nil
 	case header == "" && m.Kind != mcp.Request:
 		return body, body == mcp.Modern, nil
@@ -39,8 +39,8 @@ func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err erro
 	return header, true, nil
 }
 
-// checkHeaders requires that the headers that mirror the body say what it says
-// (2026-07-28, streamable-http, Server Validation).
+// checkHeaders requires that the headers that repeat parts of the body have the same
+// values (2026-07-28, streamable-http, Server Validation).
 func checkHeaders(h http.Header, m *mcp.Message, now *catalogue.Snapshot) error {
 	if err := mirrors(h, mcp.HeaderMethod, m.Method, false); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// tokens are good until they are taken back.
+// tokens are good until they are revoked.
 type tokens struct {
 	mu    sync.Mutex
 	back  map[string]bool
@@ -46,7 +46,7 @@ func (k *tokens) takeBack(token string) {
 	ended("key " + token)
 }
 
-// Streams end with the credentials that they were opened with, and no others do.
+// Streams end with the credentials that they were opened with; others go on.
 func TestM3StreamsEndWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	k := &tokens{back: map[string]bool{}}
@@ -109,7 +109,7 @@ func TestM3StreamsEndWithTheirCredentials(t *testing.T) {
 	bustest.Eventually(t, "the other ends with its client", others["listen"].over)
 }
 
-// written is an answer in the making.
+// written is an answer while it is written.
 type written struct {
 	header http.Header
 	ended  chan struct{}

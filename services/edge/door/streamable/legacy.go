@@ -24,8 +24,8 @@ func (h *Handler) legacy(r *http.Request, req *protocol.Request, out *writer) {
 		h.cfg.Server.Refuse(req, out, err)
 		return
 	}
-	// Some clients drop the session header. What they ask for does not need the
-	// session, so they are served without what it holds.
+	// Some clients omit the session header. Their requests do not need the session, so
+	// they are served without its content.
 	if s != nil {
 		req.Session, req.Version = s, s.Version
 		var release func()
@@ -44,8 +44,8 @@ func (h *Handler) legacy(r *http.Request, req *protocol.Request, out *writer) {
 	h.cfg.Server.Handle(context.WithoutCancel(r.Context()), req, out)
 }
 
-// batch answers a batch of a client of 2025-03-26, and reports false for any
-// other's, whose version has none.
+// batch answers a batch of a client of 2025-03-26. It reports false for other clients,
+// whose versions have no batches.
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who gateway.Credentials, body []byte) bool {
 	s, err := h.session(r, who)
 	if err != nil {
@@ -88,7 +88,7 @@ func (h *Handler) initialize(ctx context.Context, req *protocol.Request, out *wr
 	out.Respond(http.StatusOK, response, nil)
 }
 
-// create keeps the session of who asks for it.
+// create stores the session of a client that asks for one.
 func (h *Handler) create(ctx context.Context, req *protocol.Request, s *store.Session) error {
 	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
 	if err != nil {
@@ -98,7 +98,7 @@ func (h *Handler) create(ctx context.Context, req *protocol.Request, s *store.Se
 	return h.cfg.Sessions.Create(ctx, s)
 }
 
-// session returns the session a request names, nil if it names none.
+// session returns the session that a request names, nil if it names none.
 func (h *Handler) session(r *http.Request, c gateway.Credentials) (*store.Session, error) {
 	ids := r.Header[mcp.HeaderSessionID]
 	switch {
@@ -113,7 +113,7 @@ func (h *Handler) session(r *http.Request, c gateway.Credentials) (*store.Sessio
 	}
 	who, err := h.cfg.Gateway.Authenticate(r.Context(), c)
 	if err == nil && who.ID() != s.Principal {
-		err = store.UnknownSession() // another principal's is as good as none
+		err = store.UnknownSession() // another principal's session is treated as unknown
 	}
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (h *Handler) named(r *http.Request) (*store.Session, gateway.Credentials, e
 	return s, who, err
 }
 
-// get is a legacy client's stream for what belongs to no request.
+// get is a legacy client's stream for messages that belong to no request.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	if !door.Accepts(r.Header).Events {
 		writeError(w, nil, mcp.LegacyLatest, door.NotAcceptable("text/event-stream"))
@@ -171,7 +171,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 
 const headerLastEventID = "Last-Event-Id"
 
-// resume is a legacy client's way back to an answer.
+// resume lets a legacy client come back to an answer.
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Session, who gateway.Credentials, id string) {
 	out := newWriter(w, door.Accept{Events: true})
 	inFlight, release := h.cfg.Server.InFlight(s.ID)
@@ -185,7 +185,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Sessio
 	}
 	defer out.close()
 	out.open()
-	out.events.Notify(nil) // what follows may take long
+	out.events.Notify(nil) // the rest may take long
 	rest()
 }
 

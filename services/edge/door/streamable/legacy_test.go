@@ -161,7 +161,7 @@ func TestSessions(t *testing.T) {
 	eventually(t, "the other edge forgets the session", func() bool { return at(w.http.URL, "POST", h, ping).StatusCode == 404 })
 }
 
-// What a client has set counts from its next request on, whatever edge gets it.
+// The level that a client sets counts from its next request on, at every edge.
 func TestLogLevelIsTheSessions(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -215,7 +215,7 @@ func TestDuplicateIDInFlight(t *testing.T) {
 		w.svc.Release <- struct{}{}
 	}
 	for range 3 {
-		// On a slow machine it comes as a stream.
+		// On a slow machine the answer comes as a stream.
 		if r, _ := receive(t, "an answer", answers); !strings.Contains(string(r.body), `"text":"released"`) {
 			t.Errorf("answer %s", r.body)
 		}

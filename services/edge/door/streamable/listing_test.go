@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestResourcesThatAServiceLists stand in one list with the others, are read and
-// subscribed to, and their changes are told, in either era.
+// TestResourcesThatAServiceLists: they stand in one list with the others, can be read and
+// subscribed to, and their changes are announced, to modern and legacy clients.
 func TestResourcesThatAServiceLists(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -80,7 +80,8 @@ func TestResourcesThatAServiceLists(t *testing.T) {
 		if m := ask(mcp.MethodResourcesRead, `"uri":"many:007"`); !strings.Contains(string(m.Result), `"text":"it"`) {
 			t.Errorf("%s: %+v", era, m)
 		}
-		// What is there is listed, what is away is said by the page it begins.
+		// Resources that are there are listed. A page that begins with resources of an
+		// absent service is refused.
 		away <- true
 		m := ask(mcp.MethodResourcesList, "")
 		if strings.Count(m.Field("resources"), `"uri"`) != 2 {

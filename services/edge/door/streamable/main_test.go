@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// world is an edge with HTTP in front and a service behind.
+// world is an edge with HTTP in front and a service behind it.
 type world struct {
 	bus  string
 	edge *edge.Edge
 	svc  *edgetest.Service
 	http *httptest.Server
-	// client follows no redirects and waits for no one.
+	// client follows no redirects and keeps no connections waiting.
 	client *http.Client
 }
 
@@ -68,7 +68,7 @@ func (w *world) join(t testing.TB) (*edge.Edge, *httptest.Server) {
 
 type header = map[string]string
 
-// absent takes a default header away.
+// absent removes a default header.
 const absent = "\x00"
 
 // modern are the headers of a modern request for method and name.
@@ -100,7 +100,7 @@ func (w *world) request(ctx context.Context, t testing.TB, url string, h header,
 			r.Header.Del(name)
 			continue
 		}
-		r.Header[name] = lines(v) // the name as it is given
+		r.Header[name] = lines(v) // the name unchanged
 	}
 	return r
 }
@@ -108,14 +108,14 @@ func (w *world) request(ctx context.Context, t testing.TB, url string, h header,
 // lines makes a header field of each line.
 func lines(v string) []string { return strings.Split(v, "\n") }
 
-// reply is a whole answer.
+// reply is a complete answer.
 type reply struct {
 	*http.Response
 	body []byte
 }
 
-// post sends a message and reads the whole answer. What was refused because the bus stood
-// still is sent again.
+// post sends a message and reads the whole answer. A request that was refused because the
+// bus stood still is sent again.
 func (w *world) post(t testing.TB, h header, body string) reply {
 	t.Helper()
 	for {
@@ -153,7 +153,7 @@ func (r reply) message(t testing.TB) edgetest.Message {
 	return edgetest.Read(t, r.body)
 }
 
-// answer is the message that a call is answered with: as JSON, or in a stream when it takes
+// answer is the message that answers a call: as JSON, or in a stream if the call takes
 // long, as every call does on a slow machine.
 func (r reply) answer(t testing.TB) edgetest.Message {
 	t.Helper()
@@ -185,7 +185,7 @@ type stream struct {
 	t    testing.TB
 	resp *http.Response
 	next chan event // closed at the end
-	id   string     // of the last event taken that had one
+	id   string     // id of the last event that had one
 }
 
 // event is one event of a stream; one without a message is only an id.

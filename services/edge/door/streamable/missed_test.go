@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestMissedChanges tells a client that was away what changed meanwhile, at
-// another edge, and nothing else.
+// TestMissedChanges tells a client that was away, at another edge, what changed
+// meanwhile, and nothing else.
 func TestMissedChanges(t *testing.T) {
 	t.Parallel()
 	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}

@@ -29,7 +29,7 @@ func TestModernCall(t *testing.T) {
 	}
 }
 
-// Large responses share their room, one after another, and never at once.
+// Large responses share their room one after another, never at the same time.
 func TestLargeAnswersAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -47,7 +47,8 @@ func TestLargeAnswersAreTheirOwn(t *testing.T) {
 	wg.Wait()
 }
 
-// A service has what the client put into _meta for it, and puts there what it wants.
+// A service receives the members that the client put into _meta for it, and may put its
+// own there.
 func TestMetaOfServices(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -158,7 +159,7 @@ func TestModernRefusals(t *testing.T) {
 	})
 }
 
-// A tool that needs what the client did not declare says what that is.
+// A tool that needs a capability that the client did not declare says which.
 func TestModernMissingCapability(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -206,7 +207,7 @@ func TestOtherMethods(t *testing.T) {
 			t.Parallel()
 			h := header{mcp.HeaderProtocolVersion: c.version, mcp.HeaderSessionID: absent}
 			if c.version == mcp.Modern {
-				h[mcp.HeaderSessionID] = "AAAAAAAAAAAAAAAAAAAAAAAAAA" // of another time, ignored
+				h[mcp.HeaderSessionID] = "AAAAAAAAAAAAAAAAAAAAAAAAAA" // of an earlier version, ignored
 			}
 			r := w.request(t.Context(), t, w.http.URL, h, nil)
 			r.Method = c.method
@@ -218,7 +219,7 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// unsized hides how long a body is, so that it goes out in chunks.
+// unsized hides the length of a body, so that it is sent in chunks.
 type unsized struct{ io.Reader }
 
 func TestBodyLimit(t *testing.T) {
@@ -267,7 +268,7 @@ func TestBodyEndsEarly(t *testing.T) {
 	}
 }
 
-// What went wrong inside stays inside.
+// Internal errors are not shown to clients.
 func TestErrorsHideWhatIsInside(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// TestResultsThatAreNoObjects shows tools of any output to modern clients, and
-// to others only what their version allows: objects.
+// TestResultsThatAreNoObjects shows tools with any output to modern clients, and to
+// others only those that their version allows: with objects.
 func TestResultsThatAreNoObjects(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// byToken takes a token for the name of its bearer.
+// byToken takes a token as the name of its bearer.
 type byToken struct{}
 
 func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -27,8 +27,8 @@ func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	return gateway.Principal{Name: name, Tenant: tenant}, nil
 }
 
-// TestSessionIsItsPrincipals serves a session to who opened it and to nobody
-// else, whatever they know of it.
+// TestSessionIsItsPrincipals serves a session only to the principal that opened it,
+// whatever others know of it.
 func TestSessionIsItsPrincipals(t *testing.T) {
 	t.Parallel()
 	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
@@ -51,7 +51,7 @@ func TestSessionIsItsPrincipals(t *testing.T) {
 	ada := header{"Authorization": "Bearer t/ada"}
 	opened := w.post(t, ada, edgetest.Initialize(mcp.V20251125))
 	session := header{mcp.HeaderSessionID: opened.Header.Get(mcp.HeaderSessionID), mcp.HeaderProtocolVersion: mcp.V20251125}
-	// JSON alone: a slow machine may have an answer go out as events.
+	// JSON only: on a slow machine, an answer may go out as events.
 	if r := w.post(t, merge(merge(session, ada), header{"Accept": "application/json"}), edgetest.LegacyCall("1", "safe", `{}`)); r.message(t).Text() != "safe" {
 		t.Fatalf("its own: %s", r.body)
 	}

@@ -42,8 +42,7 @@ func (w *world) replica(t *testing.T) *replica {
 	return &replica{srv, e, conn}
 }
 
-// kill takes the edge off the bus and its clients off the edge, with no word to
-// either.
+// kill takes the edge off the bus and cuts its clients off, without telling either.
 func (r *replica) kill() {
 	r.conn.Close()
 	r.CloseClientConnections()
@@ -91,7 +90,7 @@ func (s *stream) result(id, text string) {
 	s.ends()
 }
 
-// send gives a test's tool its next word.
+// send passes a test's tool its next value.
 func send(t *testing.T, what string, c chan<- struct{}) {
 	t.Helper()
 	select {
@@ -101,11 +100,11 @@ func send(t *testing.T, what string, c chan<- struct{}) {
 	}
 }
 
-// TestResume has a client come back for its answer, at another edge or the
-// same, after its connection, its edge or both are gone.
+// TestResume makes a client come back for its answer, at another edge or the same one,
+// after its connection, its edge or both are gone.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	// Each subtest has a world of its own: steps are sent to any call.
+	// Each subtest has its own world, because steps go to any call.
 	setup := func(t *testing.T, version string) (w *world, one, two *replica, h header) {
 		t.Parallel()
 		w = &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
@@ -217,8 +216,8 @@ func TestResume(t *testing.T) {
 			}
 		}
 		all(w.resume(t, two, h, s.id))
-		// Who stands still for as long as a write may take is cut off, which a busy machine may
-		// have a client do that reads slowly.
+		// A client that reads nothing for as long as a write may take is cut off. On a
+		// busy machine this may happen to a client that only reads slowly.
 		var err error
 		for range 5 {
 			if err = w.slowly(t, two, h, s.id, steps); err == nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// slowly reads all of an answer of so many steps and more, a client that has little room; the
-// error is of one that was cut off.
+// slowly reads the whole answer of a number of steps with a client that has little room.
+// The error is for a client that was cut off.
 func (w *world) slowly(t *testing.T, at *replica, h header, id string, steps int) error {
 	t.Helper()
 	slow := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

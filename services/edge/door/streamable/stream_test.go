@@ -124,7 +124,7 @@ func TestIdleStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// 2026-07-28, cancellation: to hang up is to cancel, within 250 ms.
+// 2026-07-28, cancellation: hanging up cancels, within 250 ms.
 func TestDisconnectCancelsModern(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -173,7 +173,7 @@ func TestDisconnectDoesNotCancelLegacy(t *testing.T) {
 	receive(t, "the call starts", w.svc.Started)
 	hangUp()
 	<-done
-	// The id is still in flight: the call is not only unanswered, it runs.
+	// The id is still in flight, so the call is not only unanswered, but running.
 	w.post(t, h, edgetest.Legacy("1", "ping", "")).refused(t, 400, mcp.CodeInvalidRequest, "invalid_request")
 	select {
 	case w.svc.Release <- struct{}{}:
@@ -209,7 +209,7 @@ func TestLegacyCancellation(t *testing.T) {
 	go func() { answer <- w.post(t, h, edgetest.LegacyCall("1", "hold", "{}")) }()
 	receive(t, "the call starts", w.svc.Started)
 	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`
-	// Of another session, of another id, of none: ignored.
+	// Another session's, another id, or none: ignored.
 	for _, c := range []struct {
 		header header
 		body   string
@@ -304,10 +304,11 @@ func TestLegacyStreamTellsOfChanges(t *testing.T) {
 	r := w.request(t.Context(), t, w.http.URL, w.initialize(t, mcp.V20250618), nil)
 	r.Method = http.MethodGet
 	s := w.open(t, r)
-	edgetest.Serve(t, bustest.Connect(t, w.bus), edgetest.New("another").Service) // same names: nothing changes
+	edgetest.Serve(t, bustest.Connect(t, w.bus), edgetest.New("another").Service) // the same names: nothing changes
 	next := service.New("next", service.WithLogger(bustest.Logger(t)))
 	next.AddResource(mcp.Resource{URI: "new:///", Name: "new"}, edgetest.ReadNothing)
-	// The stream's headers come before it listens for changes: change until it hears.
+	// The stream's headers come before it listens for changes, so the test makes changes
+	// until it hears one.
 	for heard := false; !heard; {
 		stop := edgetest.Serve(t, bustest.Connect(t, w.bus), next)
 		select {
@@ -348,8 +349,8 @@ func (w *world) dial(t testing.TB, h header, body string) net.Conn {
 	return conn
 }
 
-// reliability-security.md 35, 36: who does not read blocks nobody and is cut.
-// Not parallel: it is work for the whole machine, as is the next.
+// reliability-security.md 35, 36: a client that does not read blocks nobody and is cut
+// off. Not parallel, because it takes the whole machine, as does the next.
 func TestSlowReaderIsCut(t *testing.T) {
 	w := start(t)
 	const stuck = 4
@@ -366,7 +367,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 			t.Errorf("another client waits %v", took)
 		}
 	}
-	// A write that takes too long is a disconnect, and that cancels.
+	// A write that takes too long counts as a disconnect, which cancels.
 	for range stuck {
 		receive(t, "a call of a slow reader is cancelled", w.svc.Ended)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// TestResourceUpdates brings an update to exactly those who subscribed, in
-// either era, at whichever edge their stream is.
+// TestResourceUpdates sends an update to exactly the clients that subscribed, modern or
+// legacy, at whichever edge their stream is.
 func TestResourceUpdates(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -50,7 +50,7 @@ func TestResourceUpdates(t *testing.T) {
 		t.Fatalf("acknowledged: %+v", m)
 	}
 
-	// The edge with the stream may hear of the subscription later than it waits for that.
+	// The edge with the stream may hear of the subscription later than it waits for it.
 	var m edgetest.Message
 	bustest.Eventually(t, "the old client hears of an update", func() bool {
 		w.svc.ResourceUpdated(one)
@@ -72,7 +72,7 @@ func TestResourceUpdates(t *testing.T) {
 	if m := subscribe(mcp.MethodUnsubscribe, one).message(t); m.Error != nil {
 		t.Fatalf("unsubscribe: %+v", m)
 	}
-	// The edge with the stream hears of it a moment after the one that was told.
+	// The edge with the stream hears of it a moment after the edge that got the request.
 	bustest.Eventually(t, "the old client hears of one resource alone", func() bool {
 		w.svc.ResourceUpdated(one)
 		w.svc.ResourceUpdated(two)
@@ -133,7 +133,7 @@ func TestUpdateIsHeardBeforeTheSubscription(t *testing.T) {
 					return
 				}
 				continue
-			case <-late: // word of the subscription may have taken longer than the edge waits
+			case <-late: // news of the subscription may have taken longer than the edge waits
 			}
 			break
 		}
@@ -141,14 +141,16 @@ func TestUpdateIsHeardBeforeTheSubscription(t *testing.T) {
 	t.Fatal("of no subscription within 2 s of an update the stream has heard")
 }
 
-// slow is a client that takes no notification ahead of need: what may be dropped is.
+// slow is a client that reads notifications only when it needs them, so the edge drops
+// those that it may drop.
 type slow struct{ sent chan string }
 
 func (s slow) Send(message []byte) bool   { s.sent <- string(message); return true }
 func (s slow) Notify([]byte)              {}
 func (s slow) Respond(int, []byte, error) {}
 
-// What a stream is there for is not dropped: a slow client hears it later.
+// The messages that a stream is opened for are not dropped: a slow client gets them
+// later.
 func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -187,8 +189,8 @@ func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	hears(mcp.NotifyResourceUpdated)
 }
 
-// A stream that waits for days keeps nothing of the rest of what its client sent.
-// Not parallel: it looks at all memory there is.
+// A stream that waits for days does not keep the rest of its client's request. Not
+// parallel, because it measures all memory.
 func TestStreamsForgetTheirBodies(t *testing.T) {
 	w := start(t)
 	const streams, most = 32, 10 << 20

@@ -17,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// task makes a request of a client that takes tasks.
+// task makes a request of a client that accepts tasks.
 func (w *world) task(t testing.TB, method, id, more string) reply {
 	t.Helper()
 	return w.taskAt(t, w.http.URL, method, id, more)
@@ -53,7 +53,7 @@ func (w *world) beginTask(t testing.TB, tool string) string {
 	return task.TaskID
 }
 
-// becomes looks at a task until it has a status.
+// becomes polls a task until it has a status.
 func (w *world) becomes(t testing.TB, id, status string) edgetest.Message {
 	t.Helper()
 	var m edgetest.Message
@@ -141,7 +141,7 @@ func TestTaskFails(t *testing.T) {
 	}
 }
 
-// Who does not declare the extension sees nothing of tasks.
+// A client that does not declare the extension sees nothing of tasks.
 func TestTaskOfWhoTakesNone(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -211,8 +211,7 @@ func TestTaskRefusals(t *testing.T) {
 	}
 }
 
-// A stream tells of a task what tasks/get would, from its state at first to
-// its end.
+// A stream announces the same states of a task as tasks/get, from the first to the last.
 func TestTaskNotifications(t *testing.T) {
 	t.Parallel()
 	w := start(t)

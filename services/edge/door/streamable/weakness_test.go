@@ -9,9 +9,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// What the official SDK gets wrong, and what should be: one row per
-// measurement of reliability-security.md §2.2. M-34 is TestDisconnectCancelsModern,
-// M-35 TestSlowReaderIsCut, M-37 in door/stdio, M-38 in libs/mcp.
+// Mistakes of the official SDK, and the right behaviour: one row per measurement of
+// reliability-security.md §2.2. M-34 is TestDisconnectCancelsModern, M-35
+// TestSlowReaderIsCut, M-37 in door/stdio, M-38 in libs/mcp.
 func TestWeaknesses(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -25,7 +25,7 @@ func TestWeaknesses(t *testing.T) {
 		header       header
 		body         string
 		status, code int
-		want         string // text of the result, when it is one
+		want         string // text of the result, if it is a result
 	}{
 		"M-20 evil Origin":               {merge(safe, header{"Origin": "https://evil.example"}), call, 403, mcp.CodeForbidden, ""},
 		"M-20 null Origin":               {merge(safe, header{"Origin": "null"}), call, 403, mcp.CodeForbidden, ""},

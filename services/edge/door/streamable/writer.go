@@ -10,16 +10,16 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// writer is the protocol.Responder of one POST, and a GET's stream. It answers with
-// JSON unless a notification comes first and the client takes a stream. It is
-// used by one goroutine.
+// writer is the protocol.Responder of one POST, and the stream of a GET. It answers with
+// JSON, unless a notification comes first and the client accepts a stream. It is used by
+// one goroutine.
 type writer struct {
 	w     http.ResponseWriter
 	takes door.Accept
 
 	mark    string        // id of the next event
 	events  *door.Events  // not nil once it is a stream
-	lasting *door.Lasting // for a request that may last; nil for others
+	lasting *door.Lasting // for a request that may last; otherwise nil
 	written bool
 	closed  bool
 	through bool // a response is written
@@ -72,8 +72,8 @@ func (o *writer) Send(message []byte) bool { return o.takes.Events && o.push(o.f
 // Written implements protocol.Writer. After an error HTTP/2 may still read the response.
 func (o *writer) Written() bool { return o.through }
 
-// push sends an event that must not be dropped, and waits for room. It reports
-// false when the client is gone.
+// push sends an event that must not be dropped, and waits for room. It reports false if
+// the client is gone.
 func (o *writer) push(event []byte) bool {
 	if o.closed {
 		return false
@@ -105,13 +105,13 @@ func (o *writer) open() {
 		return
 	}
 	o.written = true
-	o.events = door.NewEvents(o.w, func() {}) // Send says that the client is gone
+	o.events = door.NewEvents(o.w, func() {}) // Send reports that the client is gone
 }
 
 // Last implements protocol.Lasting.
 func (o *writer) Last(rest func(protocol.Responder)) { o.last(func(out *writer) { rest(out) }) }
 
-// last has rest write a stream that outlives the handler.
+// last makes rest write a stream that outlives the handler.
 func (o *writer) last(rest func(*writer)) {
 	takes := o.takes
 	o.written, o.closed = true, true
@@ -134,13 +134,13 @@ func (o *writer) frame(message []byte) []byte {
 	return append(b, '\n', '\n')
 }
 
-// close ends the stream, if there is one, after what is queued.
+// close ends the stream, if there is one, after the queued messages.
 func (o *writer) close() {
 	switch {
 	case o.closed:
 	case o.events == nil:
-		// A request that ends without a response was cancelled by a message of
-		// its own; HTTP still owes an answer.
+		// A request that ends without a response was cancelled by another message; HTTP
+		// still requires an answer.
 		o.status(http.StatusAccepted)
 	default:
 		o.events.Close()

@@ -1,7 +1,7 @@
-// Package trail is the door at which people read the audit trail: GET /audit/list, /audit/tail,
-// /audit/show and /audit/verify, with the audit service's filters as parameters. POST
-// /audit/redeliver, for the operator, brings events back that were put aside. It is not part
-// of MCP. Each use of it is in the trail, too.
+// Package trail is the door at which people read the audit trail: GET /audit/list,
+// /audit/tail, /audit/show and /audit/verify, with the audit service's filters as
+// parameters. POST /audit/redeliver, for the operator, brings back events that were put
+// aside. The door is not part of MCP. Each use of it is recorded in the trail, too.
 package trail
 
 import (
@@ -21,37 +21,40 @@ import (
 )
 
 const (
-	// Path is where the door is, with the question behind it.
+	// Path is the path of the door, with the question behind it.
 	Path = "/audit/"
-	// Header has the operator's token of the edge.
+	// Header carries the operator's token of the edge.
 	Header = "Busbar-Audit"
 )
 
-// access is who reads the trail, and how much of it.
+// access is the reader of the trail, and how much of it the reader may see.
 type access struct {
-	// reader is recorded as who read.
+	// reader is recorded as the reader.
 	reader gateway.Principal
-	// all is the trail of all tenants; without it, only that of the reader's.
+	// all is set for the trails of all tenants; otherwise only the trail of the reader's
+	// tenant may be read.
 	all bool
 }
 
-// Config says what the door stands before, and whom it lets in.
+// Config configures the door, and says whom it lets in.
 type Config struct {
 	Gateway *gateway.Gateway
 	Guard   door.Guard
-	// Token admits who shows it in Header to the whole trail. Empty: nobody.
+	// Token admits callers that show it in Header to the whole trail. If it is empty,
+	// nobody is admitted to that.
 	Token token.Token
-	// Dead is where events are that were put aside. It loses those that the audit service
-	// has written.
+	// Dead holds the events that were put aside. Those that the audit service has written
+	// are deleted there.
 	Dead interface {
 		Forget(ctx context.Context, seqs []uint64) error
 	}
 }
 
-// redeliver is the question that changes something: it writes what was put aside.
+// redeliver is the only question that changes something: it writes the events that were
+// put aside.
 const redeliver = "redeliver"
 
-// noTenant asks the audit service for what belongs to no tenant.
+// noTenant asks the audit service for events that belong to no tenant.
 const noTenant = "-"
 
 // Handler serves the trail.
@@ -93,7 +96,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if refused == nil {
 		c.Arguments, refused = question(r, c.Name, by)
 	}
-	// What is refused goes to the gateway too, which records it.
+	// A refused request goes to the gateway too, which records it.
 	c.Who = func() (gateway.Principal, error) { return by.reader, refused }
 	answer, err := h.cfg.Gateway.Do(r.Context(), c, nil)
 	if fault.Is(err, fault.Unavailable) {
@@ -110,7 +113,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	return body, err
 }
 
-// forget deletes the events from stream DLQ that the trail has by the answer to redeliver.
+// forget deletes from stream DLQ the events that the trail has, according to the answer
+// to redeliver.
 func (h *Handler) forget(ctx context.Context, body []byte) error {
 	var trail struct {
 		Committed []uint64 `json:"committed"`
@@ -124,15 +128,15 @@ func (h *Handler) forget(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// Operator reports whether a request is by who runs the edge: from its own machine,
-// from no page, with its token in Header.
+// Operator reports whether a request is the operator's: from the edge's own machine, not
+// from a web page, and with the edge's token in Header.
 func Operator(r *http.Request, own token.Token) bool {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback() && r.Header.Get("Origin") == "" && own.Admits(r.Header.Get(Header))
 }
 
-// access is what a request may read.
+// access is how much a request may read.
 func (h *Handler) access(r *http.Request, c gateway.Credentials) (access, error) {
 	if Operator(r, h.cfg.Token) {
 		return access{gateway.Principal{Name: "operator"}, true}, nil
@@ -141,7 +145,7 @@ func (h *Handler) access(r *http.Request, c gateway.Credentials) (access, error)
 	return access{reader: reader}, err
 }
 
-// question is what a request asks the audit service, within what it may read.
+// question is a request's question to the audit service, limited to what it may read.
 func question(r *http.Request, name string, by access) ([]byte, error) {
 	switch {
 	case name == redeliver && !by.all:

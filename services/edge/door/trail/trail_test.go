@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// recorder keeps what is recorded.
+// recorder keeps the records.
 type recorder struct{ records []gateway.Record }
 
 func (r *recorder) Ready(gateway.View) error                  { return nil }
@@ -36,7 +36,7 @@ func (r *recorder) Record(_ context.Context, one gateway.Record) error {
 	return nil
 }
 
-// somebody is who every request is of.
+// somebody makes every request.
 type somebody struct {
 	gateway.Principal
 	err error
@@ -46,7 +46,7 @@ func (s somebody) Authenticate(context.Context, gateway.Credentials) (gateway.Pr
 	return s.Principal, s.err
 }
 
-// reading is whether the trail may be read.
+// reading says whether the trail may be read.
 type reading struct {
 	gateway.Open
 	reads bool
@@ -191,7 +191,7 @@ func TestReader(t *testing.T) {
 	if _, err := other.Do(t.Context(), &gateway.Call{Method: gateway.AuditQuery, Name: "list"}, nil); !fault.Is(err, fault.MethodNotFound) {
 		t.Errorf("through a door that knows no reader: %v", err)
 	}
-	// Who reads is recorded, and who tried.
+	// Both readers and refused readers are recorded.
 	outcomes := map[string]int{}
 	for _, r := range trails.records {
 		outcomes[r.Outcome]++

@@ -19,8 +19,8 @@ import (
 
 func TestM8BytesOfOneConnection(t *testing.T) {
 	t.Parallel()
-	// Without a trail: on a busy machine its bus is late with 16 MiB of calls to carry,
-	// and refuses those that it has no record of.
+	// Without a trail: on a busy machine the bus is late with 16 MiB of calls to carry,
+	// and calls without a record are refused.
 	cfg := edge.Config{Version: "1.2.3", Audit: edge.Audit{Off: true}, Logger: bustest.Logger(t)}
 	w := startWith(t, cfg)
 	t.Run("requests in flight", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 	})
 }
 
-// answers reads on, so that pings are answered whatever the test waits for.
+// answers keeps reading, so that pings are answered whatever the test waits for.
 func (s *socket) answers() <-chan message {
 	c := make(chan message, 64)
 	go func() {
@@ -154,7 +154,8 @@ func (s *socket) answers() <-chan message {
 	return c
 }
 
-// texts are the messages that come, read all the while: so are pings.
+// texts are the messages that come. They are read all the time, so that pings are
+// answered too.
 func (s *socket) texts() <-chan []byte {
 	c := make(chan []byte, 64)
 	go func() {

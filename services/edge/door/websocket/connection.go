@@ -20,10 +20,10 @@ import (
 
 // Bounds of one connection.
 const (
-	// MaxInFlight is how many requests may be unanswered. A batch is one.
+	// MaxInFlight is how many requests may be unanswered. A batch counts as one.
 	//limit:connection concurrent requests of a WebSocket at `/ws` | `overloaded`
 	MaxInFlight = 64
-	// maxInFlightBytes bounds what these have together, as they were sent.
+	// maxInFlightBytes bounds their total size, as they were sent.
 	//limit:connection their bytes | `overloaded`
 	maxInFlightBytes = 16 << 20
 	//limit:message calls of a batch at `/ws` | `too_large`
@@ -36,14 +36,14 @@ const (
 	codeNoMethod = -32601
 )
 
-// message is one of the client's.
+// message is a message of the client.
 type message struct {
 	Type string         `json:"type"`
 	ID   jsontext.Value `json:"id"`
 	Data jsontext.Value `json:"data,omitzero"`
 }
 
-// answer is one of the server's, of the request with the id.
+// answer is a message of the server, for the request with the id.
 type answer struct {
 	Type  string         `json:"type"`
 	ID    jsontext.Value `json:"id"`
@@ -57,20 +57,19 @@ type failure struct {
 	Data    map[string]any `json:"data"`
 }
 
-// request is a message being answered.
+// request is a message that is being answered.
 type request struct {
 	*connection
 	message
 }
 
-// kind is what answers one type of request: what it returns is sent with the
-// answer's type.
+// kind handles one type of request. Its result is sent with the answer's type.
 type kind struct {
 	answer string
 	do     func(r *request, ctx context.Context) (any, error)
 }
 
-// kinds of request. cancel is none, as it has no answer.
+// kinds of request. cancel is not one of them, because it has no answer.
 var kinds = map[string]kind{
 	"initialize":        {"initialize_response", (*request).initialize},
 	"tool_request":      {"tool_response", (*request).tool},
@@ -79,7 +78,7 @@ var kinds = map[string]kind{
 	"sampling_request":  {"sampling_response", (*request).sampling},
 	"batch_request":     {"batch_response", (*request).batch},
 	"approval_response": {"tool_response", (*request).approve},
-	// Of what a tool asked in place of its answer.
+	// For the questions that a tool asked instead of answering.
 	"elicitation_response": {"tool_response", (*request).answer},
 }
 
@@ -93,7 +92,7 @@ type connection struct {
 
 	mu       sync.Mutex
 	inFlight map[string]context.CancelFunc
-	bytes    int // of the requests in flight
+	bytes    int // total size of the requests in flight
 }
 
 func newConnection(h *Handler, lease door.Lease, out *door.Socket) *connection {
@@ -127,7 +126,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		r.fail(err)
 		return
 	}
-	ctx, release := c.h.cfg.API.TrackAny(ctx) // of which each result is one message
+	ctx, release := c.h.cfg.API.TrackAny(ctx) // each result in it is one message
 	c.running.Go(func() {
 		defer release()
 		var v any
@@ -145,7 +144,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 	})
 }
 
-// read reads a message strictly. Of one that it refuses, the id may be there.
+// read reads a message strictly. Even if it refuses a message, it may return its id.
 func (c *connection) read(b []byte) (m message, err error) {
 	if err := mcp.Valid(b, c.h.cfg.Limits); err != nil {
 		return m, err
@@ -208,7 +207,7 @@ func (c *connection) end(id jsontext.Value, size int) {
 	c.bytes -= size
 }
 
-// cancel gives a request up. It is answered all the same, with what it came to.
+// cancel cancels a request. The request is answered all the same, with the outcome.
 func (c *connection) cancel(id jsontext.Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +241,7 @@ func (r *request) fail(err error) {
 	}
 }
 
-// onFrame tells of a call's progress and logs.
+// onFrame sends a call's progress and logs.
 func (r *request) onFrame(f *busv1.Frame) {
 	name, data := api.Event(f)
 	if name == "" {

@@ -22,17 +22,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A message of 900 KB has its time on a busy machine too.
+	// A message of 900 KB has enough time on a busy machine too.
 	door.SetTimes(6*time.Second, 20*time.Millisecond)
 	leaktest.Main(m)
 }
 
-// world is an edge with a service behind.
+// world is an edge with a service behind it.
 type world struct {
 	svc  *edgetest.Service
 	edge *edge.Edge
 	url  string
-	// keys are the tokens that hold; nil asks for none.
+	// keys are the valid tokens; nil asks for none.
 	keys *keys
 }
 
@@ -68,7 +68,7 @@ func startWith(t testing.TB, cfg edge.Config) *world {
 	return w
 }
 
-// keys is an authenticator whose tokens may be taken back.
+// keys is an authenticator whose tokens may be revoked.
 type keys struct{ revoked chan struct{} }
 
 func (k *keys) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -148,7 +148,7 @@ func (s *socket) expect(want string) {
 	}
 }
 
-// closed requires that the server closes with a code, whatever it says before.
+// closed requires that the server closes with a code, whatever it sends before.
 func (s *socket) closed(code client.StatusCode) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)

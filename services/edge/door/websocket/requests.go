@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// data reads what a request brings strictly.
+// data reads the data of a request strictly.
 func (r *request) data(v any, form string) error {
 	if r.Data == nil {
 		return fault.New(fault.InvalidRequest, "data is missing; it is %s", form).Toward("send " + r.Type + " with data that is " + form)
@@ -24,7 +24,7 @@ func (r *request) data(v any, form string) error {
 	return nil
 }
 
-// initialize tells who answers. Nothing depends on it: each request stands alone.
+// initialize describes the edge. Nothing depends on it: each request stands alone.
 func (r *request) initialize(context.Context) (any, error) {
 	return struct {
 		Name       string `json:"name"`
@@ -77,8 +77,7 @@ func (r *request) sampling(ctx context.Context) (any, error) {
 	return r.h.cfg.API.Sample(ctx, r.lease.Caller(), r.Data, r.onFrame)
 }
 
-// approve agrees to a held call, and answers as the call would have been, or
-// refuses it for good.
+// approve carries out a held call and answers with its result, or discards it.
 func (r *request) approve(ctx context.Context) (any, error) {
 	const form = "an object with approval, an id, and approve, true or false"
 	var in struct {
@@ -94,8 +93,7 @@ func (r *request) approve(ctx context.Context) (any, error) {
 	return r.result(r.h.cfg.API.Approve(ctx, r.lease.Caller(), in.Approval, *in.Approve))
 }
 
-// answer goes on with a call whose tool asked something, and answers as the call would
-// have been.
+// answer continues a call whose tool asked something, and answers with the call's result.
 func (r *request) answer(ctx context.Context) (any, error) {
 	const form = "an object with elicitation, an id, and responses, an object"
 	var in struct {
@@ -111,8 +109,8 @@ func (r *request) answer(ctx context.Context) (any, error) {
 	return r.result(r.h.cfg.API.Answer(ctx, r.lease.Caller(), in.Elicitation, in.Responses, r.onFrame))
 }
 
-// batch carries out many calls concurrently. Each has its own batch_result
-// as soon as it is done; the answer ends them.
+// batch carries out many calls concurrently. Each has its own batch_result as soon as it
+// ends; the answer comes last.
 func (r *request) batch(ctx context.Context) (any, error) {
 	var in struct {
 		Calls    []jsontext.Value `json:"calls"`

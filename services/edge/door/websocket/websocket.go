@@ -1,6 +1,7 @@
-// Package websocket is the door at /ws: the messages of the API of version
-// 1.0.0, many at once, or MCP over the same socket. docs/reference/doors.md has the
-// messages.
+// Package websocket is the door at /ws: the messages of the API of version 1.0.0, many of
+// them concurrently, or MCP over the same socket. docs/reference/doors.md has the
+// messages. Start with Handler.ServeHTTP; connection.go handles the messages, requests.go
+// answers them.
 package websocket
 
 import (
@@ -16,23 +17,23 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/protocol"
 )
 
-// Path is where the door belongs.
+// Path is the path at which to mount the door.
 const Path = "/ws"
 
-// Subprotocols that a client may choose with. One that chooses none does so with
-// its first message.
+// Subprotocols by which a client may choose. A client without one chooses with its first
+// message.
 const (
 	MCP    = "mcp"
 	Busbar = "busbar"
 )
 
-// Config says what the door stands before.
+// Config configures the door.
 type Config struct {
 	API         *api.Server
 	Server      *protocol.Server
 	Connections *door.Connections
 	Guard       door.Guard
-	// Version is the edge's own, which initialize tells.
+	// Version is the edge's version, which initialize returns.
 	Version string
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
@@ -75,8 +76,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// undecided becomes a connection of one protocol or the other with its first
-// message.
+// undecided becomes a connection of one protocol or the other when its first message
+// arrives.
 type undecided struct {
 	door.Connection
 	h      *Handler

@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 			if m := s.refused(c.id, c.code, c.reason, c.executed); m.Error != nil && strings.Contains(m.Error.Message, "secret") {
 				t.Error(m.Error.Message)
 			}
-			s.send(`{"type":"tool_request","id":"after","data":{"name":"safe"}}`) // the connection lives on
+			s.send(`{"type":"tool_request","id":"after","data":{"name":"safe"}}`) // the connection stays open
 			if m := s.message(); m.Type != "tool_response" {
 				t.Errorf("%+v", m)
 			}
@@ -215,7 +215,7 @@ func TestElicitation(t *testing.T) {
 	if q := m.Error.Data.Requests["color"]; q.Message != "Which color?" || m.Error.Data.Elicitation == "" {
 		t.Fatalf("%+v", m.Error)
 	}
-	// Whoever made the call answers, on whichever connection.
+	// The caller answers, on whichever connection.
 	other := w.dial(t)
 	answer := func(with string) string {
 		return `{"type":"elicitation_response","id":"a","data":{"elicitation":"` + m.Error.Data.Elicitation + `","responses":` + with + `}}`
@@ -236,8 +236,8 @@ func TestSlowReader(t *testing.T) {
 	s := w.dial(t)
 	s.send(`{"type":"tool_request","id":1,"data":{"name":"flood"}}`)
 	receive(t, "it runs", w.svc.Started)
-	// Nobody reads: what the system holds for the socket fills, a write takes too
-	// long, and the client counts as gone.
+	// Nobody reads: the system's buffers for the socket fill, a write takes too long, and
+	// the client counts as gone.
 	receive(t, "its call ends", w.svc.Ended)
 }
 
@@ -293,7 +293,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// Data of another kind is refused in terms of the request that brought it.
+// Data of a wrong type is refused in the terms of its request.
 func TestDataOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil).dial(t)

@@ -76,7 +76,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// raw is a connection whose frames a test writes itself.
+// raw is a connection whose frames the test writes itself.
 type raw struct {
 	net.Conn
 	in *bufio.Reader
@@ -122,7 +122,7 @@ func (r *raw) frame(first byte, payload []byte) error {
 	return err
 }
 
-// readable reports whether the server has said something.
+// readable reports whether the server has sent something.
 func (r *raw) readable() bool {
 	_ = r.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := r.in.Peek(1)
@@ -130,11 +130,11 @@ func (r *raw) readable() bool {
 	return err == nil
 }
 
-// none stands for a connection that ends, with a code or cut: a client that still
+// none stands for a connection that ends, with a code or cut off: a client that still
 // sends may not hear why.
 const none = 0
 
-// orCut is set in a code that such a client may also not hear.
+// orCut is set in a code that such a client may also not receive.
 const orCut = 1 << 15
 
 // closed requires a close frame with a code, whatever comes before.
@@ -244,7 +244,7 @@ func TestFrames(t *testing.T) {
 		t.Parallel()
 		r := w.raw(t)
 		_ = r.SetDeadline(time.Now().Add(bustest.Patience))
-		for pings := 0; pings < 2; { // the second one comes when the first was waited for in vain
+		for pings := 0; pings < 2; { // the second one comes when the answer to the first is overdue
 			kind, payload, err := r.next()
 			switch {
 			case err != nil:

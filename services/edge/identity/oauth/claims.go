@@ -169,7 +169,8 @@ func scopes(raw jsontext.Value) []string {
 	return all[:min(len(all), maxScopes)]
 }
 
-// claim finds a claim by its name, or, if there is none, by its path: realm_access.roles.
+// claim finds a claim by its name or, without one of that name, by its path, such as
+// realm_access.roles.
 func claim(payload []byte, name string) jsontext.Value {
 	var all map[string]jsontext.Value
 	if json.Unmarshal(payload, &all) != nil {

@@ -96,7 +96,7 @@ type keySet struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// reading is closed when the current read ends; nil if there is none.
+	// reading is closed when the current read ends; nil between reads.
 	reading chan struct{}
 	// pause is the earliest time of the next read.
 	pause   time.Time
@@ -128,7 +128,7 @@ func retryLater(after time.Duration) error {
 	return &e
 }
 
-// usable returns the keys that may be used; nil if there are none.
+// usable returns the keys that may be used; nil if they are missing or too old.
 func (s *keySet) usable() *ring {
 	if r := s.now.Load(); r != nil && time.Since(r.began) < freshTime+staleTime {
 		return r

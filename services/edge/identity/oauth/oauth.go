@@ -44,13 +44,13 @@ type Request struct {
 	// scheme DPoP instead of Bearer.
 	Proofs    []string
 	WithProof bool
-	// Again is set if the request was accepted before and is checked again: then its proof is
-	// already used and may be old.
+	// Recheck is set if the request was accepted before and is checked again: then its
+	// proof is already used and may be old.
 	Recheck bool
-	// Method, Host, Path and Secure are of the HTTP request.
+	// Method, Host, Path and Secure describe the HTTP request.
 	Method, Host, Path string
 	Secure             bool
-	// Certificate is the client's verified certificate; nil if there is none.
+	// Certificate is the client's verified certificate; nil without one.
 	Certificate *x509.Certificate
 }
 
@@ -90,8 +90,7 @@ var errExpired = fault.New(fault.Unauthenticated, "the access token has expired"
 // Verifier verifies the tokens of some issuers. Close it after the last request that uses it.
 type Verifier struct {
 	issuers map[string]*issuer
-	// opaque is the issuer that is asked about opaque tokens; nil if there
-	// is none.
+	// opaque is the issuer that is asked about opaque tokens; may be nil.
 	opaque *issuer
 	proofs *proofs
 	good   *otter.Cache[[sha256.Size]byte, *verified]

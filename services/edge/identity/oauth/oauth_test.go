@@ -96,8 +96,8 @@ func TestProgramsAndPeople(t *testing.T) {
 	}
 }
 
-// A new key is taken as soon as keys may be read again, by one read for all requests; until then it is
-// refused at once.
+// A new key is accepted as soon as keys may be read again, by one read for all requests;
+// until then it is refused at once.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	i := issuertest.New(t)
@@ -127,7 +127,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Tokens of unknown keys are refused at once, without a read, when the keys were read a moment ago.
+// Tokens of unknown keys are refused at once, without a read, if the keys were read a
+// moment ago.
 func TestFloodOfUnknownKeysWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	i := issuertest.New(t)
@@ -223,7 +224,7 @@ func TestIssuerAway(t *testing.T) {
 	}
 }
 
-// A key that its issuer takes back takes its tokens along, those remembered too.
+// A key that its issuer withdraws takes its tokens along, including the cached ones.
 func TestKeyTakenBack(t *testing.T) {
 	t.Parallel()
 	i := issuertest.New(t)

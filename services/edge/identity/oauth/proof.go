@@ -120,7 +120,7 @@ func (r *Request) at(s string) bool {
 // proofs are the used proofs. They are kept for as long as they could be used again: twice proofTime.
 type proofs struct {
 	mu sync.Mutex
-	// known holds their digests; of counts the proofs of each key.
+	// known holds their digests; of has the number of proofs by key.
 	known map[[sha256.Size]byte]bool
 	of    map[string]int
 	// order holds them in order of arrival.

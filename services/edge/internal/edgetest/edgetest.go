@@ -1,5 +1,6 @@
-// Package edgetest is what the edge's tests have in common: a service with a
-// tool for everything an edge can be asked, and the messages that ask it.
+// Package edgetest is what the edge's tests have in common: a service with a tool for
+// everything that an edge can be asked (Service), and the messages that ask it (Request,
+// Call).
 package edgetest
 
 import (
@@ -21,8 +22,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// Client is what tests make requests with. Each httptest.Server that closes ends the idle
-// connections of http.DefaultClient, which others may be about to use.
+// Client makes the requests of tests. It has its own connections, because each
+// httptest.Server that closes ends the idle connections of http.DefaultClient, which
+// other tests may be about to use.
 var Client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 
 // ReadNothing serves resources that no test reads.
@@ -30,18 +32,18 @@ func ReadNothing(context.Context, *service.Call, string, map[string]string) ([]m
 	return nil, nil
 }
 
-// Service is a service whose handlers say what happens to them.
+// Service is a service whose handlers report what they do.
 type Service struct {
 	*service.Service
 	// Calls counts the handlers started.
 	Calls atomic.Int64
-	// Started has a value for each call of hold that began, Ended one for each
-	// whose context ended.
+	// Started receives a value for each call of hold that begins, Ended one for each
+	// whose context ends.
 	Started, Ended chan struct{}
 	// Release lets one call of hold return.
 	Release chan struct{}
-	// Step lets one call of steps report progress, Leave has it ask for its
-	// client's connection to be closed.
+	// Step lets one call of steps report progress, Leave makes it ask for its client's
+	// connection to be closed.
 	Step, Leave chan struct{}
 }
 
@@ -64,7 +66,7 @@ func object(properties string) []byte {
 	return []byte(`{"type":"object","properties":{` + properties + `}}`)
 }
 
-// add adds a tool that takes anything and gives the JSON it returns.
+// add adds a tool that accepts anything and returns JSON.
 func (s *Service) add(t service.Tool, f func(ctx context.Context, c *service.Call, in []byte) (*service.Result, error)) {
 	if t.InputSchema == nil {
 		t.InputSchema = object("")
@@ -76,13 +78,13 @@ func (s *Service) add(t service.Tool, f func(ctx context.Context, c *service.Cal
 	})
 }
 
-// Text is a result of one text.
+// Text is a result with one text.
 func Text(text string) *service.Result {
 	return &service.Result{Content: []mcp.Content{mcp.Text(text)}}
 }
 
 func (s *Service) addTools() {
-	// echo gives its arguments back as they arrived, and _meta.
+	// echo returns its arguments as they arrived, and _meta.
 	s.add(service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, c *service.Call, in []byte) (*service.Result, error) {
 		return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}, Meta: c.Meta()}, nil
 	})
@@ -105,8 +107,8 @@ func (s *Service) addTools() {
 	s.add(service.Tool{Name: "approved", RequiresUserApproval: true},
 		func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("done"), nil })
 	s.add(service.Tool{Name: "approved_flaky", RequiresUserApproval: true, InputSchema: object(`"a":{"type":"integer"}`)}, s.failFirst(fault.Unavailable))
-	// kept and shared say how many handlers have started, and may be kept; old
-	// results less long than the tool says, or not at all.
+	// kept and shared return how many handlers have started. Their results may be cached;
+	// old results for less time than the tool says, or not at all.
 	count := func(_ context.Context, call *service.Call, in []byte) (*service.Result, error) {
 		switch {
 		case strings.Contains(string(in), "soon"):
@@ -145,9 +147,10 @@ func (s *Service) hold(ctx context.Context, _ *service.Call, _ []byte) (*service
 }
 
 const (
-	// Hurry is the time that calls of the tool hurry have.
+	// Hurry is the timeout of the tool hurry.
 	Hurry = 2 * time.Second
-	// holdTime is that of calls which end when a test says so, however slow the machine is.
+	// holdTime is the timeout of calls that end when a test says so, however slow the
+	// machine is.
 	holdTime = 2 * time.Minute
 )
 
@@ -163,7 +166,7 @@ func (s *Service) addCalls() {
 		c.Log("error", "te\nst", map[string]string{"text": "two\nlines"})
 		return Text("done"), nil
 	})
-	// steps reports progress with each step, until it is released.
+	// steps reports progress at each step, until it is released.
 	s.add(service.Tool{Name: "steps", Timeout: holdTime}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		s.Started <- struct{}{}
 		for done := 1; ; {
@@ -227,7 +230,7 @@ func (s *Service) addCalls() {
 	})
 }
 
-// addState adds remember, which asks once and then says what it kept.
+// addState adds remember, which asks once and then returns what it remembered.
 func (s *Service) addState() {
 	remember := func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		if c.State() == nil {
@@ -242,7 +245,7 @@ func (s *Service) addState() {
 	s.add(service.Tool{Name: "remember_approved", RequiresUserApproval: true}, remember)
 }
 
-// failFirst fails the first call and each second one after.
+// failFirst fails the first call and every second one after it.
 func (s *Service) failFirst(reason fault.Reason) func(context.Context, *service.Call, []byte) (*service.Result, error) {
 	var n atomic.Int64
 	return func(context.Context, *service.Call, []byte) (*service.Result, error) {
@@ -282,8 +285,8 @@ func (s *Service) Start(t testing.TB, conn *bus.Conn) {
 	Serve(t, conn, s.Service)
 }
 
-// Serve puts any service on the bus for the length of the test. What it
-// returns takes it off earlier.
+// Serve puts any service on the bus for the length of the test; stop takes it off
+// earlier.
 func Serve(t testing.TB, conn *bus.Conn, s *service.Service) (stop func()) {
 	t.Helper()
 	running, err := s.Start(t.Context(), conn)
@@ -298,10 +301,10 @@ func Serve(t testing.TB, conn *bus.Conn, s *service.Service) (stop func()) {
 		stopped = true
 		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
-		_ = running.Stop(ctx) // what still runs is cancelled
+		_ = running.Stop(ctx) // running calls are cancelled
 	}
 	t.Cleanup(func() { end(100 * time.Millisecond) })
-	// A test that goes on waits for edges to hear that the service has gone, which they do
-	// in 15 s where its time is over before it has said so.
+	// A test that continues waits until edges hear that the service has gone. If its time
+	// is over before it has said so, that takes them 15 s.
 	return func() { end(2 * time.Second) }
 }

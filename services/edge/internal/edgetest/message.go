@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Meta is the _meta of a modern request, with more members behind it.
+// Meta is the _meta of a modern request, with more members after it.
 func Meta(more string) string {
 	if more != "" {
 		more = "," + more
@@ -75,7 +75,7 @@ type Error struct {
 	} `json:"data"`
 }
 
-// String is for tests that show a message.
+// String is for failure messages of tests.
 func (e *Error) String() string { return fmt.Sprintf("%+v", *e) }
 
 // Read reads a message strictly.

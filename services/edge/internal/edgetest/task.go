@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// addTasks adds the tools whose calls go on as tasks.
+// addTasks adds the tools whose calls become tasks.
 func (s *Service) addTasks() {
 	task := func(name string, mode service.TaskMode, f func(ctx context.Context, c *service.Call, in []byte) (*service.Result, error)) {
 		s.add(service.Tool{Name: name, Task: mode}, f)
@@ -31,7 +31,7 @@ func (s *Service) addTasks() {
 	})
 }
 
-// TakingTasks is a modern request whose client takes tasks.
+// TakingTasks is a modern request whose client accepts tasks.
 func TakingTasks(request string) string {
 	return strings.Replace(request, `"elicitation":{}`, `"elicitation":{},"extensions":{"`+mcp.ExtensionTasks+`":{}}`, 1)
 }
