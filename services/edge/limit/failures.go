@@ -143,8 +143,8 @@ func (f *Failures) end(network string, n *failing, c gateway.Credentials, err er
 	}
 }
 
-// add begins to count the failures of a network. At the bound, it removes the networks whose
-// failures no longer count and, of a few others, the one with the fewest failures.
+// add begins to count the failures of a network. It looks at a few other networks: those whose
+// failures no longer count are removed and, at the bound, so is the one with the fewest failures.
 func (f *Failures) add(network string, now time.Time) *failing {
 	looked, least := 0, ""
 	for name, n := range f.networks {
