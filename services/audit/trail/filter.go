@@ -26,6 +26,8 @@ type Filter struct {
 	Parent string
 	// All also admits the beginnings of calls whose end is recorded.
 	All bool
+	// NoQuestions leaves out the answered questions of followers.
+	NoQuestions bool
 	// Limit is at most MaxPage; zero is 100.
 	Limit int
 	// Cursor is the one that the page before returned; empty for the first page.
@@ -67,6 +69,9 @@ func (f Filter) SQL(parameter func(n int) string) (where string, args []any, err
 	}
 	if !f.All {
 		conditions = append(conditions, "NOT (outcome = '"+Begun+"' AND EXISTS (SELECT 1 FROM audit_event AS e WHERE e.id = audit_event.call || '-2' AND e.edge = audit_event.edge))")
+	}
+	if f.NoQuestions {
+		conditions = append(conditions, "NOT (method = '"+tailMethod+"' AND name = '"+tailName+"' AND outcome = 'ok')")
 	}
 	if f.Cursor != "" {
 		at, id, edge, err := openCursor(f.Cursor)
@@ -116,7 +121,8 @@ func openCursor(cursor string) (at int64, id, edge string, err error) {
 
 // ParseFilter reads a filter from text parameters: since and until (RFC 3339, or
 // how long ago, such as 90m or 7d), tenant, principal, method, name, outcome,
-// door, call, parent, limit, cursor, and all. An error wraps ErrFilter.
+// door, call, parent, limit, cursor, all, and questions (false leaves out those of followers).
+// An error wraps ErrFilter.
 func ParseFilter(p map[string]string, now time.Time) (f Filter, err error) {
 	for key, value := range p {
 		if clean(value) != value {
@@ -149,6 +155,9 @@ func ParseFilter(p map[string]string, now time.Time) (f Filter, err error) {
 			f.Cursor = value
 		case "all":
 			f.All, err = strconv.ParseBool(value)
+		case "questions":
+			questions, e := strconv.ParseBool(value)
+			f.NoQuestions, err = !questions, e
 		case "limit":
 			if f.Limit, err = strconv.Atoi(value); f.Limit < 1 || f.Limit > MaxPage {
 				err = fmt.Errorf("use 1 to %d", MaxPage)

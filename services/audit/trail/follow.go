@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 )
@@ -13,10 +12,17 @@ import (
 // maxPosition limits the bytes of a position of Follow, because it is part of a URL.
 const maxPosition = 8 << 10
 
+// followBytes is about how many bytes of rows Follow returns. Every answer of a service is
+// limited (docs/reference/limits.md), and a row can have 8 KiB of arguments.
+const followBytes = 4 << 20
+
 // Follow returns the rows that were appended after a position, and the position after them. An
 // empty position returns no rows and the position of now. more means that further rows are there
 // already. The position holds the end of each chain, so no row is left out or returned twice,
 // however late an event arrives.
+//
+// One answer reads at most MaxPage rows, and returns about followBytes at most. Each tenant that
+// has new rows gets an equal part of both, so a busy tenant does not hold back the others.
 //
 // Follow leaves out the questions of followers themselves, which are in the trail as well. Limit
 // and Cursor of the filter are not used. Without All it leaves out the beginnings of calls, unless
@@ -32,27 +38,30 @@ func Follow(ctx context.Context, s Store, f Filter, after string) (rows []Row, n
 			return nil, "", false, err
 		}
 	}
-	for _, end := range ends {
-		if !f.admitsTenant(end.Tenant) {
-			continue
-		}
+	ends = slices.DeleteFunc(ends, func(end Chain) bool {
 		known := position[end.Tenant]
-		if after == "" || end.Seq <= known {
+		if f.admitsTenant(end.Tenant) && (after == "" || end.Seq <= known) {
 			position[end.Tenant] = end.Seq
-			continue
 		}
-		if more = more || len(rows) >= MaxPage; more {
-			break
-		}
-		found, err := s.Rows(ctx, end.Tenant, known, MaxPage)
+		return !f.admitsTenant(end.Tenant) || end.Seq <= position[end.Tenant]
+	})
+	for _, end := range ends {
+		found, err := s.Rows(ctx, end.Tenant, position[end.Tenant], max(1, MaxPage/len(ends)))
 		if err != nil {
 			return nil, "", false, err
 		}
-		more = len(found) == MaxPage
-		if len(found) > 0 {
-			position[end.Tenant] = found[len(found)-1].Seq
+		size := 0
+		for i := range found {
+			row := &found[i]
+			if size >= followBytes/len(ends) {
+				break
+			}
+			position[end.Tenant] = row.Seq
+			if f.Admits(row) {
+				rows, size = append(rows, *row), size+row.size()
+			}
 		}
-		rows = append(rows, slices.DeleteFunc(found, func(r Row) bool { return !f.Admits(&r) })...)
+		more = more || position[end.Tenant] < end.Seq
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return a.Time.Compare(b.Time) })
 	text, err := json.Marshal(position, json.Deterministic(true))
@@ -97,8 +106,21 @@ func (f Filter) Admits(r *Row) bool {
 	case !f.All && r.Outcome == Begun && f.Outcome != Begun:
 		return false
 	}
-	return f.Name == tailName || r.Name != tailName || !strings.HasPrefix(r.Method, "busbar/audit")
+	return f.Name == tailName || !r.question()
 }
 
-// tailName is the name of a question of a follower in the trail.
-const tailName = "tail"
+// size is about how many bytes a row has as JSON.
+func (r *Row) size() int {
+	return 512 + len(r.Arguments) + len(r.Name) + len(r.Principal) + len(r.ClientName) + len(r.more())
+}
+
+const (
+	tailMethod = "busbar/audit"
+	tailName   = "tail"
+)
+
+// question reports whether a row is an answered question of a follower. A refused one is an
+// event like others: it may be an attack.
+func (r *Row) question() bool {
+	return r.Method == tailMethod && r.Name == tailName && r.Outcome == "ok"
+}

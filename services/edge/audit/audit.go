@@ -181,7 +181,7 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 	if account == "" { // refused before an account was known
 		account = gateway.Account(gateway.Anonymous, r.Credentials)
 	}
-	if r.Err != nil && t.alike(account, r) {
+	if t.alike(account, r) {
 		return nil
 	}
 	record, err := t.ended(r)

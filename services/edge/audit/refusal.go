@@ -56,7 +56,8 @@ type refusalCount struct {
 // event of its own. It counts only if nothing of the call was recorded before, so no
 // event waits for an end.
 func (t *Trail) alike(account string, r gateway.Record) bool {
-	if r.Executed() != fault.No || r.Begun || r.Approval != nil || r.Err.Reason == fault.ApprovalRequired {
+	refused := r.Err != nil && r.Executed() == fault.No && !r.Begun && r.Approval == nil && r.Err.Reason != fault.ApprovalRequired
+	if !refused && !follows(r) {
 		return false
 	}
 	return !t.refusals.count(account, r, func() *auditv1.AuditEvent {
@@ -64,6 +65,12 @@ func (t *Trail) alike(account string, r gateway.Record) bool {
 		e.Outcome, e.Executed = r.Outcome, string(r.Executed())
 		return e
 	})
+}
+
+// follows reports whether a record is of an answered question of a follower of the trail,
+// who asks up to once a second.
+func follows(r gateway.Record) bool {
+	return r.Err == nil && r.Method == gateway.AuditQuery && r.Name == "tail"
 }
 
 // count counts a refused call, and reports whether it has an event of its own.
@@ -77,7 +84,7 @@ func (r *refusals) count(account string, record gateway.Record, describe func() 
 	k := r.kinds[kind]
 	room := r.full[account] < refusalsFull && len(r.kinds) < refusalsKept
 	switch {
-	case k != nil && k.full < refusalsAlike && room:
+	case k != nil && k.full < refusalsAlike && room && !follows(record):
 	case k != nil:
 		k.more()
 		return false

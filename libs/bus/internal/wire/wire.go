@@ -44,7 +44,7 @@ func CheckResult(method string, r *busv1.Result) error {
 	if method == AuditQuery {
 		return mcp.Valid(r.GetJson(), answerLimits)
 	}
-	return errors.Join(object("result", r.GetJson(), "resultType", "_meta"), object("_meta", r.GetMeta(), mcp.MetaServerInfo))
+	return errors.Join(object("result", r.GetJson(), "resultType", "_meta"), object("_meta", r.GetMeta(), mcp.MetaServerInfo, mcp.MetaReplayed))
 }
 
 // CheckQuestions checks what a service asks a client.

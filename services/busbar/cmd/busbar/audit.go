@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -117,7 +118,7 @@ func (auditTailCommand) Help() string {
 
 Events are printed in the order in which they reach the trail: a call at its end.
 If the connection is lost, it tries again, and goes on after the last event.
-Each question is an event as well; these are in the trail, but not printed.
+Its questions are recorded, two events a minute, and not printed.
 --timeout is for each question.
 
 Exit status: 0 done, also after Ctrl-C; 2 wrong usage; 3 the edge refused; 4 the
@@ -127,6 +128,13 @@ trail could not be read.`
 func (c *auditTailCommand) Run(ctx context.Context, out io.Writer) error {
 	o := client.AuditTailOptions{AuditOptions: c.audit(), Follow: c.Follow}
 	o.Filter, o.Most = c.values(), c.Limit
+	o.FindToken = func() string { return c.audit().Token }
+	switch {
+	case c.Follow && c.Until != "":
+		return fmt.Errorf("--until: it cannot be used with --follow, which goes on until it is interrupted")
+	case !c.Follow && c.Limit <= 0:
+		return fmt.Errorf("--limit: without --follow it must be at least 1, not %d", c.Limit)
+	}
 	if c.All {
 		o.Filter.Set("all", "true")
 	}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -128,7 +130,8 @@ unknown; 5 the call is held until it is approved; 130 interrupted.`
 
 // Validate implements kong's interface.
 func (c *callCommand) Validate() error {
-	if c.Once != nil && mcp.CheckIdempotencyKey(*c.Once) != nil {
+	// A byte that is not UTF-8 is U+FFFD here.
+	if c.Once != nil && (mcp.CheckIdempotencyKey(*c.Once) != nil || strings.ContainsRune(*c.Once, utf8.RuneError)) {
 		return fmt.Errorf("--once: an idempotency key is UTF-8 text of 1 to %d bytes, and this one has %d", mcp.MaxIdempotencyKey, len(*c.Once))
 	}
 	return c.clientFlags.Validate()

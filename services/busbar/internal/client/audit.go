@@ -87,7 +87,7 @@ func (c *Client) audit(ctx context.Context, token, verb string, parameters url.V
 	case refused.Reason == fault.InvalidParams:
 		return nil, &UsageError{Message: refused.Message}
 	default:
-		return nil, &auditError{refused.Message, resp.StatusCode}
+		return nil, &auditError{refused.Message, refused.Reason, resp.StatusCode}
 	}
 }
 
@@ -101,6 +101,7 @@ func (c *Client) auditLost(ctx context.Context, err error) error {
 // auditError is an answer of the edge or of the audit service.
 type auditError struct {
 	message string
+	reason  fault.Reason
 	status  int
 }
 

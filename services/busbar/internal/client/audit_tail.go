@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
@@ -25,6 +26,9 @@ type AuditTailOptions struct {
 	Follow bool
 	// Every is the time between two questions while events come. Default a second.
 	Every time.Duration
+	// FindToken returns the operator's token of now, empty for none. An edge makes a new
+	// token each time it starts.
+	FindToken func() string
 }
 
 // slowest is the time between two questions while no events come, or no answer.
@@ -52,6 +56,9 @@ func RunAuditTail(ctx context.Context, o AuditTailOptions, stdout, stderr io.Wri
 			return ExitOK
 		}
 		page, err := t.ask(ctx)
+		if t.renewed(err) {
+			page, err = t.ask(ctx)
+		}
 		switch {
 		case err == nil:
 			err = t.show(page.Events)
@@ -95,6 +102,20 @@ type auditTail struct {
 	layout string
 }
 
+// renewed reports whether the edge refused the operator's token because it has a new one.
+func (t *auditTail) renewed(err error) bool {
+	var refused *auditError
+	if !errors.As(err, &refused) || refused.status >= 500 || t.o.Token == "" || t.o.FindToken == nil {
+		return false
+	}
+	token := t.o.FindToken()
+	if token == "" || token == t.o.Token {
+		return false
+	}
+	t.o.Token = token
+	return true
+}
+
 // errOutput ends a tail whose output cannot be written; that was said already.
 var errOutput = errors.New("the output cannot be written")
 
@@ -112,7 +133,7 @@ func (t *auditTail) end(ctx context.Context, err error) int {
 func passes(err error) bool {
 	var refused *auditError
 	if errors.As(err, &refused) {
-		return refused.status >= 500 || refused.status == http.StatusTooManyRequests
+		return refused.reason != fault.ResultTooLarge && (refused.status >= 500 || refused.status == http.StatusTooManyRequests)
 	}
 	var answer *HTTPError
 	if errors.As(err, &answer) {
@@ -150,15 +171,28 @@ func (t *auditTail) backlog(ctx context.Context) error {
 	}
 	ctx, stop := t.within(ctx)
 	defer stop()
+	o := t.o.AuditOptions
+	if o.Filter = maps.Clone(o.Filter); o.Filter == nil {
+		o.Filter = url.Values{}
+	}
+	if o.Filter.Get("name") == "" {
+		o.Filter.Set("questions", "false")
+	}
 	var events []jsontext.Value
-	err := t.eachEvent(ctx, t.o.AuditOptions, func(e jsontext.Value) error {
+	err := t.eachEvent(ctx, o, func(e jsontext.Value) error {
 		events = append(events, e)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if len(events) == 0 && !t.o.Follow {
+	switch {
+	case len(events) > 0:
+	case t.o.Follow:
+		fmt.Fprintln(t.stderr, "waiting for events")
+	case len(t.o.Filter) > 0:
+		fmt.Fprintln(t.stderr, "no events match")
+	default:
 		fmt.Fprintln(t.stderr, "no events yet")
 	}
 	slices.Reverse(events)
