@@ -40,7 +40,7 @@ func main() {
 	fmt.Print(text)
 }
 
-// notices are those of Go, of each module of others and of the scripts of the pages.
+// notices returns the notices of Go, of each third-party module and of the scripts of the pages.
 func notices(program string, env []string) (string, error) {
 	const form = `{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{else if eq $.ImportPath "github.com/busbar-mcp/busbar/` + pages + `"}}pages{{end}}{{end}}`
 	list := exec.Command("go", "list", "-deps", "-f", form, "./"+program)

@@ -142,8 +142,8 @@ func overGRPC(ctx context.Context, w *world, _ *door, h http.Header) (answer, er
 	return a, nil
 }
 
-// heard sends a request until NATS did not stand still meanwhile. What whoami says can be
-// asked again also where its instance was silent for longer.
+// heard sends a request again if NATS stood still meanwhile. It may also repeat whoami if its
+// instance was silent for longer.
 func (d *door) heard(ctx context.Context, t *testing.T, w *world, show func() http.Header) (a answer, err error) {
 	t.Helper()
 	bustest.Eventually(t, "NATS is heard", func() bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 )
 
-// assertionType is that of an identity assertion, which is no access token.
+// assertionType is the type of an identity assertion, which is not an access token.
 const assertionType = "oauth-id-jag+jwt"
 
 // company is an identity provider that lets its people's clients into other
@@ -111,7 +111,7 @@ func TestEnterpriseManaged(t *testing.T) {
 	if err != nil || len(res.Content) != 1 || !strings.Contains(res.Content[0].(*mcp.TextContent).Text, "/anna") || given.Load() != 1 {
 		t.Fatalf("%+v %v, %d tokens", res, err, given.Load())
 	}
-	// What is on its way to a token is none, whoever signed it and whomever it is for.
+	// An assertion is not a token, whoever signed it and whomever it is for.
 	for name, token := range map[string]string{
 		"the assertion":                          assertion(idp, w.main, nil),
 		"an assertion for the edge":              assertion(idp, w.main, claims{"aud": resource}),

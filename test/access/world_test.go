@@ -54,7 +54,7 @@ type world struct {
 
 const rootAudience = "https://root.example"
 
-// settings are those of the world, without anybody anonymous.
+// settings returns the world's settings, without anonymous callers.
 func (w *world) settings() identity.Settings {
 	return identity.Settings{Issuers: []identity.Issuer{
 		{

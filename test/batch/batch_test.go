@@ -300,7 +300,7 @@ func TestWritePlan(t *testing.T) {
 			return false
 		}
 	})
-	// What was written is what the other tools take.
+	// The written file is valid input for the other tools.
 	var kept struct {
 		Plan json.RawMessage `json:"plan"`
 	}

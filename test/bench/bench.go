@@ -26,7 +26,7 @@ type bench struct {
 	costs    []cost
 	curves   []curve
 	spents   []spent
-	// environment is added to that of programs that are started.
+	// environment is added to the environment of started programs.
 	environment []string
 	// again are groups that were measured a second time, and why.
 	again []string

@@ -77,8 +77,8 @@ func beside(s *system, t *load.Target, n int) *load.Target {
 	return &other
 }
 
-// rpc is a modern request of any method. name is that of what is asked for; params are its
-// members before _meta, and more is put into that.
+// rpc returns a modern request of any method. name is the tool, resource or prompt; params are the
+// members before _meta, and more is added to _meta.
 func rpc(s *system, method, name, params, more string) []byte {
 	headers := []string{"Mcp-Protocol-Version: " + modern, "Mcp-Method: " + method}
 	if name != "" {

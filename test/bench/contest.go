@@ -90,9 +90,9 @@ func await(ctx context.Context, t *load.Target) error {
 	}
 }
 
-// measure puts a contender under a load, and then waits until it is quiet: what it does
-// later, such as writing the audit trail, belongs to its calls and not to the next turn.
-// What it does at rest too does not.
+// measure puts a contender under a load, and then waits until it is quiet: later work, such as
+// writing the audit trail, belongs to its calls and not to the next turn. Work that it also does at
+// rest is not counted.
 func (c *contender) measure(ctx context.Context, run func() (load.Result, error)) (s sample, err error) {
 	if err := c.fresh(); err != nil {
 		return s, err
@@ -202,7 +202,7 @@ func (b *bench) pace(ctx context.Context, group string, rate func(*contender) fl
 	return found, nil
 }
 
-// quantiles are those of a curve.
+// quantiles are the points of a curve.
 var quantiles = []float64{0, 0.5, 0.9, 0.99, 0.999}
 
 // rates are the calls a second of one as a multiple of another's, round by round.

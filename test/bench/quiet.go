@@ -15,9 +15,9 @@ const (
 	look = 200 * time.Millisecond
 )
 
-// rests finds out what each process of a system uses at rest, for heartbeats and the like,
-// as a share of a processor. What a process does because it has just begun is not that, so
-// the least of some looks counts.
+// rests measures what each process of a system uses at rest, for heartbeats and the like, as a
+// share of a processor. A process that has just started does more, so the least of several
+// measurements counts.
 func (s *system) rests(ctx context.Context) error {
 	if s.rest != nil {
 		return nil

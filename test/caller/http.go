@@ -92,7 +92,7 @@ func posted(ctx context.Context, edge, path, body string, headers ...string) Ans
 	return Result(b)
 }
 
-// MCP is a request of MCP with the members of its params, for either era.
+// MCP is a request of MCP with the members of its params, modern or legacy.
 func MCP(id int, method, params string, meta ...string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{%s}}}`, id, method, params, strings.Join(meta, ","))
 }
@@ -115,7 +115,7 @@ func Capable(capabilities string) string {
 	return fmt.Sprintf(`%q:%q,%q:{"name":"caller","version":"1"},%q:%s`, mcp.MetaProtocolVersion, mcp.Modern, mcp.MetaClientInfo, mcp.MetaClientCapabilities, capabilities)
 }
 
-// ModernHeaders are those of a request of 2026-07-28.
+// ModernHeaders returns the headers of a request of 2026-07-28.
 func ModernHeaders(method, name string) []string {
 	h := []string{"Accept", BothForms, mcp.HeaderProtocolVersion, mcp.Modern, mcp.HeaderMethod, method}
 	if name != "" {
@@ -164,7 +164,7 @@ func OpenSession(ctx context.Context, edge string) (*Session, error) {
 	return s, nil
 }
 
-// Headers are those of a request of the session.
+// Headers returns the headers of a request of the session.
 func (s *Session) Headers(more ...string) []string {
 	return append(more, "Accept", BothForms, mcp.HeaderProtocolVersion, mcp.V20251125, mcp.HeaderSessionID, s.ID)
 }

@@ -81,8 +81,8 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestDoors runs the examples of the doors' page, and of the resources', against a whole system. What
-// follows a request as JSON is its answer.
+// TestDoors runs the examples of the doors' page, and of the resources', against a whole system.
+// JSON that follows a request is its answer.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	home := build(t)

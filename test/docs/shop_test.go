@@ -215,7 +215,7 @@ func read(t *testing.T, page string) string {
 	return string(b)
 }
 
-// lines are those of a program that are neither empty nor comments.
+// lines counts the lines of a program that are neither empty nor comments.
 func lines(t *testing.T, path string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(read(t, path)) {

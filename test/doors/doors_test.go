@@ -44,8 +44,8 @@ type testcase struct {
 	at     place
 	// runs is how often the tool ran.
 	runs int
-	// rows are the outcomes in the audit trail, none for what is no call; unfound
-	// that they name no service.
+	// rows are the outcomes in the audit trail, empty if it is not a call; unfound says that they
+	// name no service.
 	rows    string
 	unfound bool
 	// not are doors that the case is not for.
@@ -294,7 +294,7 @@ func (w *world) refused(t *testing.T) {
 	}
 }
 
-// Who starts a server over stdio with credentials that are not good is told so.
+// A person who starts a server over stdio with bad credentials is told so.
 func TestStdioOfNobody(t *testing.T) {
 	t.Parallel()
 	w := &world{nats: bustest.Server(t), policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
@@ -310,7 +310,7 @@ func TestStdioOfNobody(t *testing.T) {
 // redacted is what the trail has not as it is.
 var redacted = regexp.MustCompile(`"password":[^,}]+`)
 
-// outcomes are those of the rows of a call through a door.
+// outcomes returns the outcomes of the rows of a call through a door.
 func (c testcase) outcomes(r door) []string {
 	return strings.Fields(c.rows)
 }

@@ -77,8 +77,7 @@ func (r door) at(p place) words {
 	return r.words
 }
 
-// result reads a tool's result under MCP's names or those of the API of version
-// 1.0.0.
+// result reads a tool's result, with MCP's names or the names of API version 1.0.0.
 func result(t *testing.T, v jsontext.Value) outcome {
 	t.Helper()
 	var r struct {

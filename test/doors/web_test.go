@@ -177,8 +177,8 @@ func TestWeb(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() {
-		// That of the escaped name, and those of the pages that may: MCP, REST, its
-		// batch, and the envelope.
+		// The call with the escaped name, and the calls from pages that may: MCP, REST, its batch,
+		// and the envelope.
 		if n := w.ledger.Runs("web"); n != 5 {
 			t.Errorf("the tool ran %d times", n)
 		}

@@ -158,7 +158,7 @@ func (w *world) keepTrail(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*answerTime)
 	defer cancel()
-	// What a loaded machine delivers too late comes again after that.
+	// Messages that a loaded machine delivers too late come again after that.
 	s, err := audit.New(ctx, audit.Env{DataEnv: service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}, AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func (p *policy) admissions(key string) int {
 	return p.asked[key]
 }
 
-// keyIn is the member key of arguments, empty if there is none.
+// keyIn is the member key of arguments, or empty.
 func keyIn(arguments []byte) string {
 	var in struct {
 		Key string `json:"key"`

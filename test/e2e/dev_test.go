@@ -133,7 +133,7 @@ func TestTakenPorts(t *testing.T) {
 		if strings.HasSuffix(got.nats, address) {
 			t.Errorf("says it is at %s, which is taken", got.nats)
 		}
-		// What the ready line says is true.
+		// The ready line is true.
 		hello := start(t, "hello", "--nats", got.nats)
 		awaitInstances(t, got.nats, "hello", 1)
 		hello.kill()

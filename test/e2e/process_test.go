@@ -110,7 +110,7 @@ func (p *process) wait(within time.Duration) int {
 	select {
 	case <-p.exited:
 	case <-time.After(within + slack):
-		// What it waits for is shown with its standard error.
+		// The stacks, with its standard error, show what it waits for.
 		p.signal(syscall.SIGQUIT)
 		<-p.exited
 		p.t.Fatalf("%s did not exit in %v", p.cmd.Args, within)

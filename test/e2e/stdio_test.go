@@ -246,8 +246,8 @@ func TestStdioEnd(t *testing.T) {
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			t.Parallel()
-			// What is in flight has a second and a half to end: a machine that stands still
-			// may miss that, and tries again.
+			// Calls in flight have a second and a half to end. A machine that stands still may miss
+			// that, and tries again.
 			var err error
 			for round := range 5 {
 				if err = stdioEnd(t, nats, ledger, fmt.Sprint(end.name, " ", round), end.within, end.do, end.answered); err == nil {

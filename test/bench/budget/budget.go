@@ -109,8 +109,8 @@ func names(s *profile.Sample) (all []string) {
 	return all
 }
 
-// stageOf is the stage of a stack: of the innermost function that is of any. What such as
-// encoding JSON or allocating costs belongs to the stage that asks for it.
+// stageOf returns the stage of a stack: the stage of its innermost function that has one. The cost
+// of encoding JSON, or of allocating, belongs to the stage that asks for it.
 func stageOf(stages []Stage, stack []string) string {
 	for _, f := range stack {
 		if name, ok := match(stages, f); ok {

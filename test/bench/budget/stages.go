@@ -1,6 +1,6 @@
 package budget
 
-// What names of functions begin with.
+// Prefixes of names of functions.
 const (
 	ours   = "github.com/busbar-mcp/busbar/" // left out of the names of ours
 	client = "github.com/nats-io/nats%2ego."

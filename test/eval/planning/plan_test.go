@@ -142,8 +142,8 @@ func says(plan []step, words []string) int {
 	})
 }
 
-// named is the id of the first step whose description begins with one of
-// words, and else of the first that has them.
+// named is the id of the first step whose description begins with one of words, or else of the
+// first that contains one.
 func named(plan []step, words []string) int {
 	if id := first(plan, words, func(s step, w string) bool { return strings.HasPrefix(strings.ToLower(s.Description), w) }); id != 0 {
 		return id
@@ -311,8 +311,7 @@ func TestEvalPlans(t *testing.T) {
 
 func of(n, m int) string { return fmt.Sprintf("%d/%d", n, m) }
 
-// What the evaluation calls different has to be able to fail: a fixed list
-// with the task's name in it is found out.
+// The evaluation can fail: it recognises a fixed list with the task's name in it.
 func TestEvalFindsOutAFixedList(t *testing.T) {
 	t.Parallel()
 	list := func(task string) []step {
