@@ -38,7 +38,7 @@ func (w *world) ask(ctx context.Context, server, path string, into any) error {
 	return err
 }
 
-// stream is one as the part has it that leads it, by its name or that of a bucket.
+// stream returns a stream as its leader has it, by its own name or a bucket's.
 func (w *world) stream(ctx context.Context, name string) (s stream, leader string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -54,7 +54,7 @@ func (w *world) stream(ctx context.Context, name string) (s stream, leader strin
 			}
 			for _, a := range said.Accounts {
 				for _, s := range a.Streams {
-					// The name of a server is that of its host, which is an address here.
+					// A server has the name of its host, which is an address here.
 					if (s.Name == name || s.Name == "KV_"+name) && strings.HasPrefix(w.fleet.At(server, ""), s.Cluster.Leader+":") {
 						return s, server, nil
 					}
@@ -73,7 +73,7 @@ func (w *world) check(ctx context.Context) error {
 	return err
 }
 
-// onBus are the flags of who looks at the bus.
+// onBus returns the flags of a command that looks at the bus.
 func (w *world) onBus() []string {
 	urls, user := w.bus()
 	return []string{"--nats", urls, "--nats-ca", filepath.Join(user, "ca.pem"), "--nats-nkey", filepath.Join(user, permission.Operator+".secret")}

@@ -180,7 +180,7 @@ func (r *report) short() string {
 	return b.String()
 }
 
-// version is that of a checkout.
+// version returns the version of a checkout.
 func version(root string) string {
 	cmd := exec.Command("git", "describe", "--always", "--dirty")
 	cmd.Dir = root

@@ -76,7 +76,7 @@ func tamper(ctx context.Context, w *world) error {
 	if _, err := w.under(ctx, load.Load{}, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	// Two instances sign at times of their own, and between these is no time to tamper.
+	// Two instances sign at different times, which leaves no time to tamper between them.
 	if err := w.fleet.Stop("audit-2"); err != nil {
 		return err
 	}

@@ -313,7 +313,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// busbar runs the command for who runs the fleet.
+// busbar runs the command as the operator of the fleet.
 func (w *world) busbar(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, w.fleet.Program("busbar"), args...)
 	cmd.Env = []string{"HOME=" + w.dir, "BUSBAR_URL=http://" + w.addresses()[0], "BUSBAR_TIMEOUT=0", "BUSBAR_DATABASE_URL=" + fmt.Sprintf(databaseURL, w.fleet.At("database", "5432"))}

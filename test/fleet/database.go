@@ -57,7 +57,7 @@ func (f *Fleet) databaseCommand(part types.ServiceConfig) ([]string, error) {
 	}, nil
 }
 
-// prepareDatabase makes the data directory, and has the server run as who may run it.
+// prepareDatabase makes the data directory, and makes the server run as a user that may run it.
 func (f *Fleet) prepareDatabase(ctx context.Context, part types.ServiceConfig, c *exec.Cmd) error {
 	dir := f.data(part)
 	if os.Geteuid() == 0 {

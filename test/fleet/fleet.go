@@ -109,8 +109,8 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	return nil
 }
 
-// Use has a part run another program from its next start on; the empty path is that of
-// this checkout.
+// Use makes a part run another program from its next start on; the empty path is this checkout's
+// program.
 func (f *Fleet) Use(name, path string) { f.instead[name] = path }
 
 // At is the address of a port of a part.
@@ -217,8 +217,8 @@ func (f *Fleet) start(ctx context.Context, part types.ServiceConfig) error {
 // errNotHere is of a part whose program is not on this machine.
 var errNotHere = errors.New("its program is not on this machine")
 
-// command is what a part runs here. What is built from this repository, or from a
-// module, is built; the rest has to be installed.
+// command returns the command that a part runs here. It builds programs of this repository and of
+// modules; others must be installed.
 func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string, error) {
 	name, source := program(part)
 	var args []string
@@ -267,7 +267,7 @@ func (f *Fleet) environment(part types.ServiceConfig) (env []string) {
 	for name, value := range part.Environment {
 		if value != nil {
 			text := f.place.here(part, *value)
-			if strings.HasPrefix(text, ":") { // all addresses of a container are those of the part
+			if strings.HasPrefix(text, ":") { // all addresses of a container: the part's address
 				text = f.place.address(part) + text
 			}
 			env = append(env, name+"="+text)

@@ -213,7 +213,7 @@ func TestOneServerHasAllNames(t *testing.T) {
 	}
 }
 
-// What listens where a part would is not taken for that part, nothing is started, and a
+// A program that listens at a part's address is not taken for that part, nothing is started, and a
 // part that has ended says so.
 func TestAddressesThatAreTaken(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,8 @@ func TestAddressesThatAreTaken(t *testing.T) {
 	}
 }
 
-// Who stops a command is told whether parts run on, and a part that ends at once tells why.
+// The user that stops a command is told whether parts continue to run, and a part that ends at once
+// says why.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.Abs(root)

@@ -65,7 +65,7 @@ func load(ctx context.Context, root, profiles string, files ...string) (*topolog
 	}
 	names := project.ServiceNames()
 	slices.Sort(names)
-	// What takes connections from the others is there when they start.
+	// Parts that accept connections from others start before them.
 	slices.SortStableFunc(names, func(a, b string) int {
 		return len(project.Services[b].Expose) - len(project.Services[a].Expose)
 	})

@@ -34,7 +34,7 @@ var ears = []struct{ at, said string }{
 	{"$JS.>", "$JS.API.STREAM.INFO.KV_keys"}, {"$JS.ACK.>", "$JS.ACK.TASKS.text.1.1.1.1.0"}, {"$SRV.>", "$SRV.PING.text"},
 }
 
-// What is said to others, evil does not hear. The control hears it: god, who may.
+// The service evil does not hear messages to others. The control, god, may hear them and does.
 func TestC3NobodyHearsWhatIsForAnother(t *testing.T) {
 	w := newWorld(t)
 	for _, ear := range ears {
@@ -126,8 +126,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 }
 
-// JetStream answers where a request says. What evil has it answer comes back to evil
-// and to nobody else, whatever it says. The control has it answer there.
+// JetStream answers at the subject that a request names. Answers to evil's requests come back to
+// evil and to nobody else, whatever the requests name. The control's request is answered there.
 func TestJetStreamSpeaksForNobody(t *testing.T) {
 	w := newWorld(t)
 	for _, bucket := range []string{"tasks", "registry"} { // what is then read back, byte for byte
@@ -186,7 +186,7 @@ func TestNobodyRollsUp(t *testing.T) {
 	}
 }
 
-// What evil announces of another service, under its own name, counts for nothing.
+// Announcements of another service that evil makes under its own name count for nothing.
 func TestNobodyAnnouncesAnother(t *testing.T) {
 	w := newWorld(t)
 	announce := func(key string, ann *busv1.Announcement) {

@@ -21,8 +21,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 )
 
-// world is a bus with an edge, the service text, which does no harm, and evil, which
-// has every power but that of the audit trail.
+// world is a bus with an edge, the service text, which does no harm, and evil, which has every
+// power except the audit trail's.
 type world struct {
 	fleet *bustest.Fleet
 	edge  *edge.Edge

@@ -76,8 +76,8 @@ func root(t *testing.T) string {
 	}
 }
 
-// sources reads every Go file of the repository. One that does not parse
-// counts as far as it does: to build is another test's business.
+// sources reads every Go file of the repository. A file that does not parse counts up to the error:
+// building is another test's task.
 func sources(t *testing.T) []source {
 	t.Helper()
 	top := root(t)

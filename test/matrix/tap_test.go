@@ -209,7 +209,7 @@ type taken struct {
 	over   sync.Once
 }
 
-// Write notes first, as that of an answer does.
+// Write notes first, as an answer's Write does.
 func (c *taken) Write(b []byte) (int, error) {
 	c.rest = append(c.rest, b...)
 	for {

@@ -18,7 +18,7 @@ import (
 
 var example = regexp.MustCompile(`func Example\w+\(`)
 
-// environment is that of a module outside: go resolves with mod, and compiles as
+// environment returns the environment of a module outside: go resolves with mod, and compiles as
 // libs/bustest/programs does, so that little is left to compile.
 func environment(mod string) []string {
 	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s -modcacherw -mod="+mod)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// hands are the files that hold a call while its tool runs, in the order in which they
-// got it: those on the stack of the edge's goroutine, which waits for the answer, and on
-// that of the service's. What they only ask on the way has returned by then.
+// hands are the files that hold a call while its tool runs, in the order in which they got it: the
+// files on the stack of the edge's goroutine, which waits for the answer, and on the stack of the
+// service's. Functions that they only ask on the way have returned by then.
 type hands struct{ edge, service []string }
 
 // frame is a call of a stack: a function, and where it is.
@@ -55,7 +55,7 @@ func seen() (h hands, waits bool, err error) {
 	return h, waits, nil
 }
 
-// files are those of a stack that are ours, the outermost first, each once.
+// files returns our files on a stack, the outermost first, each once.
 func files(stack string) []string {
 	var all []string
 	for _, f := range slices.Backward(frame.FindAllStringSubmatch(stack, -1)) {

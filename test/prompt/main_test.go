@@ -1,5 +1,5 @@
-// Package prompt tests the service of prompts as clients of both eras meet it:
-// behind an edge, with several instances on one database of either engine.
+// Package prompt tests the prompt service as modern and legacy clients meet it: behind an edge,
+// with several instances on one database of either engine.
 package prompt
 
 import (
@@ -106,7 +106,7 @@ func (w *world) edge(t *testing.T) string {
 	return srv.URL + "/mcp"
 }
 
-// Versions of both eras.
+// A modern and a legacy version.
 const (
 	modern = "2026-07-28"
 	legacy = "2025-11-25"

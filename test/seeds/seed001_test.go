@@ -105,7 +105,7 @@ func TestSeed001(t *testing.T) {
 			if status != r.status {
 				t.Errorf("status %d, want %d: %s", status, r.status, got)
 			}
-			if r.want != "" { // else a page
+			if r.want != "" { // otherwise a page
 				checkHolds(t, got, r.want)
 			}
 		})

@@ -197,7 +197,7 @@ func TestSeed002Updates(t *testing.T) {
 	checkHolds(t, s.notice(t, "notifications/resources/updated"), `{"params": {"uri": "weather://logs"}}`)
 }
 
-// What a client of one version asks for it gets, and of others the nearest.
+// A client gets the version that it asks for, or the nearest one.
 func TestSeed002Versions(t *testing.T) {
 	t.Parallel()
 	base := started(t, dev).http

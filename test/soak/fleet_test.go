@@ -41,7 +41,7 @@ type edge struct {
 	web, grpc, metrics string
 }
 
-// spool is where records wait that the bus does not take, those of all edges.
+// spool is the directory in which records of all edges wait that the bus does not accept.
 func (f *fleet) spool() string { return filepath.Join(f.dir, "spool") }
 
 func startFleet(t *testing.T, bin string) *fleet {
@@ -114,7 +114,7 @@ func (f *fleet) add(name string, env []string, argv ...string) *process {
 			p.env = append(p.env, v)
 		}
 	}
-	// The command finds there what edges keep for who runs them.
+	// The command finds there the files that edges keep for their operator.
 	p.env = append(append(p.env, "XDG_STATE_HOME="+f.dir), env...)
 	f.all = append(f.all, p)
 	return p

@@ -24,7 +24,7 @@ type door struct {
 	open func(context.Context, *fleet, *edge) (client, error)
 	// keyless: there is no place for an idempotency key.
 	keyless bool
-	// dear: a connection costs a process, so it is opened less often.
+	// A connection costs a process, so it is opened less often.
 	dear bool
 }
 

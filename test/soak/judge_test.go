@@ -27,7 +27,7 @@ type row struct {
 	Arguments struct {
 		Key string `json:"key"`
 	} `json:"arguments"`
-	// Repeated is how many refusals like that of the call the row counts; 0 for a call itself.
+	// Repeated is how many refusals like the call's the row counts; 0 for a call itself.
 	Repeated int `json:"repeated"`
 }
 
@@ -100,8 +100,8 @@ func (w *world) trail(ctx context.Context) (rows []row, err error) {
 // that is slow.
 const settleTime = 3 * time.Minute
 
-// settle waits until the trail has what is on its way to it: it does not grow any more, and
-// lacks nothing. What it still lacks at the end, judge finds.
+// settle waits until the trail has everything that is on its way: it does not grow any more, and
+// lacks nothing. If it still lacks something at the end, judge reports it.
 func (w *world) settle(ctx context.Context) {
 	before := -1
 	eventually(ctx, settleTime, func() bool {
@@ -158,7 +158,7 @@ func (w *world) judgeAnswers(ran effects) {
 		}
 	}
 	for _, r := range w.refused {
-		// What ran at an instance that died, nobody knows but itself.
+		// Only an instance knows what ran there, and it may have died.
 		if strings.HasSuffix(r.kind, " keyed") && !w.killedService(r.began, r.ended) {
 			w.fault("a call with a key does not succeed", "%s: %v, at %s", r.kind, r.answer, r.began.Format(time.TimeOnly))
 		}
@@ -214,7 +214,7 @@ func (w *world) judgeTrail(ran effects, rows []row) {
 			w.fault("the trail says that it ran, and it did not", "%s of %s, call %s", end.Arguments.Key, end.Name, id)
 		}
 	}
-	// What was acknowledged is found again by its arguments.
+	// Acknowledged effects are found again by their arguments.
 	recorded := map[string]bool{}
 	for _, r := range rows {
 		if slices.Contains([]string{"ok", "replayed"}, r.Outcome) {

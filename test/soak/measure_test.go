@@ -118,7 +118,7 @@ func (m *measuring) sample(ctx context.Context) {
 	}
 	kept, listed := m.streams(ctx)
 	for _, p := range m.f.all {
-		// What is killed again and again has no memory to be judged.
+		// The memory of a process that is killed again and again cannot be judged.
 		if pid := p.pid(); pid != 0 && !strings.HasSuffix(p.name, "-1") {
 			rss, ok := residentBytes(pid)
 			if p == m.f.nats {
@@ -150,8 +150,8 @@ func (m *measuring) streams(ctx context.Context) (kept float64, listed bool) {
 			if most > 0 {
 				s.most = 0.9 * most
 			}
-			// A stream has stopped growing when it holds as much as it keeps, and a
-			// queue at once. What keeps for longer than the soak grows for all of it.
+			// A stream stops growing when it holds as much as it keeps, and a queue at once. A
+			// stream that keeps messages for longer than the soak grows all the time.
 			from := m.total / 3
 			if info.Config.Retention != jetstream.WorkQueuePolicy && info.Config.Name != "AUDIT" {
 				from = max(from, age+time.Minute)
@@ -221,7 +221,7 @@ func (s *series) growth() (before, after float64, judged, flat bool) {
 	return before, after, judged, !judged || after <= 1.25*before+s.room
 }
 
-// goroutines is the series of those of the edge that lives throughout.
+// goroutines is the series of goroutines of the edge that is never killed.
 const goroutines = "edge-0 goroutines"
 
 // judge says what grew that must not, and what nobody could measure.

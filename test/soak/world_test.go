@@ -50,7 +50,7 @@ type wanted struct {
 	answer string
 }
 
-// refusal is a call that did not succeed; outside of an outage there is none.
+// refusal is a call that did not succeed. Outside an outage every call succeeds.
 type refusal struct {
 	kind         string
 	began, ended time.Time
@@ -153,9 +153,8 @@ func (w *world) once(ctx context.Context, kind string, c client, what caller.Cal
 	return a
 }
 
-// began says that something is taken away, and returns what says that it is
-// back. What was under way then may still fail for the time that peers need to
-// notice.
+// began says that something is taken away, and returns a function that says that it is back. Calls
+// under way then may still fail for the time that peers need to notice.
 func (w *world) began(what string) (over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

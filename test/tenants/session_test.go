@@ -21,7 +21,7 @@ func never(id string) string {
 	return id[:len(id)-1] + "A"
 }
 
-// initialize is that of a client which can be asked.
+// initialize is the message of a client that can be asked.
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`
 
 // session opens one, and returns its id.
@@ -204,8 +204,8 @@ func approved(key string) string {
 	return legacy("5", "tools/call", `"name":"approved","arguments":{"key":"`+key+`"}`)
 }
 
-// What somebody is asked is answered over its own session or connection, and by nobody
-// else who knows the question's id.
+// A question is answered over the session or connection that was asked, and by nobody else who
+// knows its id.
 func TestM4QuestionsAnsweredByWhoWasAsked(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -224,7 +224,7 @@ func TestToolsets(t *testing.T) {
 		write(strings.Replace(deskPolicy, "find_customer:", "find_person:", 1))
 		s.until("tools/list_changed")
 		list := deskDoors["REST"].list
-		// What was told may be an earlier change, of the tool that was found late.
+		// The notification may be about an earlier change, of the tool that was found late.
 		bustest.Eventually(t, "the set has the tool under its new name", func() bool {
 			got := toolsIn(list(t, w, ada, "desk"))
 			return strings.Contains(got, "find_person") && !strings.Contains(got, "find_customer")
@@ -249,7 +249,7 @@ func atDoor(t *testing.T, w *world, try func(t *testing.T, w *world, token, set,
 				t.Errorf("%s is shown %s", token, a.body)
 			}
 		}
-		// What is not there and what is not theirs are the same.
+		// A missing toolset and a forbidden one look the same.
 		none, theirs := list(t, w, ada, "nosuch"), list(t, w, ada, "inner")
 		if none.status != http.StatusNotFound || theirs.status != none.status || strings.ReplaceAll(theirs.body, "inner", "nosuch") != none.body || !none.says("desk, other") {
 			t.Errorf("unknown: %d %s\nforbidden: %d %s", none.status, none.body, theirs.status, theirs.body)

@@ -152,8 +152,8 @@ func TestWorkspaceOfATenant(t *testing.T) {
 	}
 }
 
-// A change that has an idempotency key is made once, also after a person has agreed
-// to it, and the key is that of one change.
+// A change with an idempotency key is made once, even after a person has agreed to it, and a key
+// belongs to one change.
 func TestKeysOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// Principals by their tokens, TENANT:NAME. What follows a # tells tokens of one
-// principal apart.
+// Principals by their tokens, TENANT:NAME. Text after a # distinguishes tokens of one principal.
 const (
 	ada    = "acme:ada"
 	again  = "acme:ada#2"
@@ -247,7 +246,7 @@ type answer struct {
 // says reports whether the body contains a text.
 func (a answer) says(text string) bool { return strings.Contains(a.body, text) }
 
-// member is a member of the body, "a.b" for one of a member; empty where there is none.
+// member is a member of the body, "a.b" for a member of a member; empty if it is missing.
 func (a answer) member(path string) string {
 	v := jsontext.Value(a.body)
 	for name := range strings.SplitSeq(path, ".") {

@@ -271,7 +271,7 @@ func TestStopping(t *testing.T) {
 	})
 }
 
-// What adds pods and takes them away has its target, and the bounds are such.
+// Each autoscaler has its target, and valid bounds.
 func TestAutoscaling(t *testing.T) {
 	each(t, func(t *testing.T, r release) {
 		scaled := map[string]bool{}

@@ -142,7 +142,7 @@ func says(plan []step, words []string) int {
 	})
 }
 
-// named is the id of the first step whose description begins with one of words, or else of the
+// named is the id of the first step whose description begins with one of words; otherwise of the
 // first that contains one.
 func named(plan []step, words []string) int {
 	if id := first(plan, words, func(s step, w string) bool { return strings.HasPrefix(strings.ToLower(s.Description), w) }); id != 0 {

@@ -64,11 +64,11 @@ func New(file string) (*service.Service, error) {
 			if err != nil {
 				return Said{}, err
 			}
-			// One write, which those of other instances do not come between.
+			// One write, so lines of other instances do not come between.
 			if _, err := out.Write(append(line, '\n')); err != nil {
 				return Said{}, err
 			}
-			// What has happened is answered, even to a caller that has gone.
+			// An effect that has happened is answered, even to a caller that has gone.
 			_ = pause(ctx, in.Millis/2)
 			return Said{in.Key, r.ID}, nil
 		}

@@ -68,7 +68,7 @@ func (l *Load) Run(ctx context.Context) {
 		all.Go(func() {
 			w := &worker{Load: l, Rand: rand.New(rand.NewPCG(l.Seed, uint64(i+1))), number: i}
 			for ctx.Err() == nil {
-				// What has begun is not cut off by the end of the run.
+				// The end of the run does not cut off a call that has begun.
 				w.next(context.WithoutCancel(ctx))
 				_ = pause(ctx, time.Duration(w.Int64N(int64(l.Think)+1)))
 			}
@@ -206,7 +206,7 @@ func (w *worker) call(ctx context.Context, kind history.Kind) {
 		key = ""
 	}
 	if kind == history.Keyed && w.IntN(2) == 0 && tries[len(tries)-1].OK {
-		// Who asks again has the same answer.
+		// A repeated call gets the same answer.
 		tries = append(tries, w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return d.call(ctx, edge, what) })...)
 	}
 	w.done(kind, d.name, key, "", tries...)
@@ -293,7 +293,7 @@ func (w *worker) approve(ctx context.Context, kind history.Kind) {
 	w.done(kind, "rest", key, broken, slices.Concat(held, agreed, twice)...)
 }
 
-// modern makes a request of 2026-07-28 with what only that era has.
+// modern makes a request of 2026-07-28, with members that earlier versions lack.
 func modern(ctx context.Context, edge, method, name, params, capabilities string) (caller.Message, error) {
 	return caller.ModernPost(ctx, edge, method, name, caller.MCP(1, method, params, caller.Capable(capabilities)))
 }
