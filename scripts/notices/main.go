@@ -1,6 +1,5 @@
-// Command notices prints the licences and notices of all that is linked into a program,
-// besides its own code: releases and images have them, as these licences ask of whoever
-// passes the program on.
+// Command notices prints the licences and notices of everything that is linked into a program,
+// except its own code. Releases and images contain them, because these licences require it.
 //
 //	go run scripts/notices/main.go -system linux/arm64 services/text/cmd/text
 package main

@@ -59,7 +59,7 @@ type page struct {
 	images []string // in the repository, and at the same place in the site
 }
 
-// section is what the search finds: a heading, and the text below it.
+// section is one result of the search: a heading, and the text below it.
 type section struct {
 	Page    string `json:"page"`
 	Heading string `json:"heading"`
@@ -67,7 +67,7 @@ type section struct {
 	Text    string `json:"text"`
 }
 
-// missing is what 404.html says, which most web servers show where there is no page.
+// missing is the text of 404.html, which most web servers show if there is no page.
 const missing = "<h1>No such page</h1>\n<p>The search above knows every page; <a href=\"%[1]sdocs/index.html\">Documents</a> lists them.</p>"
 
 // build writes the site of a repository, and returns how many pages it has. A web server

@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// answer is what a door said.
+// answer is the answer of a door.
 type answer struct {
 	status    int
 	challenge string
@@ -30,7 +30,7 @@ type door struct {
 	name, method, path string
 	headers            http.Header
 	body               string
-	// says is false for what does not say who calls.
+	// says is false for an answer that does not name the caller.
 	says bool
 	send func(ctx context.Context, w *world, d *door, h http.Header) (answer, error)
 }

@@ -1,5 +1,5 @@
-// Package access tries the edge as a resource server: what is shown at each door,
-// by each version of the specification, and who that is taken for.
+// Package access tests the edge as a resource server: which caller each credential stands for, at
+// each door and in each version of the specification.
 package access
 
 import (
@@ -158,7 +158,7 @@ var (
 	algs  = `algs="RS256 PS256 ES256 EdDSA"`
 )
 
-// outcome is what an answer says of credentials.
+// outcome is the verdict of an answer on credentials.
 type outcome struct {
 	name      string
 	status    int

@@ -1,5 +1,5 @@
-// Package batch tests tools that call tools as clients meet them: the tool
-// batch, and writePlan, behind two edges that know who calls.
+// Package batch tests tools that call tools as clients meet them: the tool batch, and writePlan,
+// behind two edges that know their callers.
 package batch
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
-// users are who their tokens say.
+// users takes each token as the name of its principal.
 type users struct{}
 
 func (users) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {

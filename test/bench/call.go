@@ -15,7 +15,7 @@ const (
 	legacy = "2025-11-25"
 )
 
-// meta is what a modern request says of its client.
+// meta describes the client in a modern request.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}%s}`
 
 // small is the small call: the same bytes for every server.
@@ -32,7 +32,7 @@ type call struct {
 	size                  int
 	// progress asks for reports of it.
 	progress bool
-	// key is an idempotency key, of what can be done once only.
+	// key is an idempotency key, for a call with an effect.
 	key string
 }
 

@@ -41,7 +41,7 @@ func (c *contender) fresh() error {
 	return nil
 }
 
-// sample is what one turn found.
+// sample is the result of one turn.
 type sample struct {
 	load.Result
 	cpu    []time.Duration // of each process, until it was quiet
@@ -174,7 +174,7 @@ func us(d time.Duration, calls int) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(calls)
 }
 
-// pace measures contenders in turns at rates that do not depend on them, and returns what
+// pace measures contenders in turns at rates that do not depend on them, and returns the time that
 // each took in each round.
 func (b *bench) pace(ctx context.Context, group string, rate func(*contender) float64, contenders ...*contender) (map[*contender][]load.Result, error) {
 	found := map[*contender][]load.Result{}

@@ -96,7 +96,7 @@ func (b *bench) core(ctx context.Context) error {
 	return nil
 }
 
-// recorded fails unless each call of a system is in its audit trail, whose signatures hold.
+// recorded fails unless each call of a system is in its audit trail and the signatures are valid.
 func (b *bench) recorded(ctx context.Context, c *contender) error {
 	// A process that waits for the disk uses no processor, so a quiet system may still write.
 	var err error

@@ -61,7 +61,7 @@ func (s *system) quiet(ctx context.Context) ([]time.Duration, error) {
 	return nil, fmt.Errorf("it still works %v after its last answer", quietTime)
 }
 
-// uses is what the processes of a system use in a time.
+// uses measures the processor time of a system's processes during length.
 func (s *system) uses(ctx context.Context, length time.Duration) ([]time.Duration, error) {
 	before, err := s.used()
 	if err != nil {

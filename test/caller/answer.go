@@ -15,7 +15,7 @@ import (
 // Call is one call of a tool, whatever the door. Key is an idempotency key, or empty.
 type Call struct{ Tool, Arguments, Key string }
 
-// Answer is what came of a call, in words that all doors have.
+// Answer is the outcome of a call, in terms that all doors share.
 type Answer struct {
 	OK bool
 	// Text is the text of the structured result, or of the content if there is none.
@@ -23,7 +23,7 @@ type Answer struct {
 	// For a call without a result. If the client itself saw that the connection broke, the reason
 	// is "connection".
 	Reason, Executed string
-	// Approval is what the call waits for.
+	// Approval is the id of the approval that the call waits for.
 	Approval string
 	// Detail is for people.
 	Detail string
@@ -54,7 +54,7 @@ func Unsent(err error) Answer {
 	return a
 }
 
-// facts are what an error says besides its message, whatever it is called.
+// facts are the members of an error besides its message, under any of their names.
 type facts struct {
 	Reason   string `json:"reason"`
 	Executed string `json:"executed"`
@@ -121,7 +121,7 @@ type Message struct {
 	} `json:"error"`
 }
 
-// Answer is what a response says of a call.
+// Answer returns the outcome of a call by its response.
 func (m Message) Answer() Answer {
 	if m.Error == nil {
 		return Result(m.Result)

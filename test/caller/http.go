@@ -22,7 +22,7 @@ const BothForms = "application/json, text/event-stream"
 // KeyMeta is where MCP's requests have an idempotency key.
 const KeyMeta = "io.github.busbar-mcp/idempotencyKey"
 
-// New is a request of JSON to an edge, whose address is a host and a port.
+// New returns a request with a JSON body to an edge. The address is a host and a port.
 func New(ctx context.Context, method, edge, path, body string, headers ...string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+edge+path, strings.NewReader(body))
 	if err != nil {
@@ -110,7 +110,7 @@ func (c Call) Meta() []string {
 	return []string{Quoted(KeyMeta) + ":" + Quoted(c.Key)}
 }
 
-// Capable is the _meta of a request of 2026-07-28, with what the client can.
+// Capable is the _meta of a request of 2026-07-28, with the client's capabilities.
 func Capable(capabilities string) string {
 	return fmt.Sprintf(`%q:%q,%q:{"name":"caller","version":"1"},%q:%s`, mcp.MetaProtocolVersion, mcp.Modern, mcp.MetaClientInfo, mcp.MetaClientCapabilities, capabilities)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
-// TestAccess writes the policy of docs/guides/access.md and runs the commands there, whose output
-// is in the page. All policies of the page and of docs/reference/access.md have to be valid.
+// TestAccess writes the policy of docs/guides/access.md and runs its commands, and compares their
+// output with the page. All policies of the page and of docs/reference/access.md have to be valid.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	page := blocks(t, "docs/guides/access.md")

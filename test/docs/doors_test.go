@@ -151,7 +151,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// run is what a program prints.
+// run runs a program, and returns its output.
 func run(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "main.go")

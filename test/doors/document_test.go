@@ -14,8 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// document is what docs/reference/errors.md says: the tables there are what the doors are
-// held to.
+// document is the content of docs/reference/errors.md. The doors must agree with its tables.
 type document struct {
 	// By reason: mcp has the forms in MCP, doors the forms at the other doors.
 	mcp   map[string]mcpForm
@@ -147,7 +146,7 @@ func socketCode(_ document, reason string) string {
 	return "-32000"
 }
 
-// A WebSocket is closed for what cannot be answered with a message.
+// A WebSocket is closed if the edge cannot answer with a message.
 func closed1009(document, string) string { return "closed with 1009" }
 func closed4400(document, string) string { return "closed with 4400" }
 

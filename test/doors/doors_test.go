@@ -32,10 +32,10 @@ var doors = slices.Concat(mcpDoors, plainDoors, grpcDoors)
 // anything stands for a fact that differs from call to call.
 const anything = "…"
 
-// testcase is a call and what must come of it through every door.
+// testcase is a call, and the outcome that it must have through every door.
 type testcase struct {
 	name string
-	// tool and its arguments, with KEY for what finds the call again.
+	// tool and its arguments, with KEY for the text that finds the call again.
 	tool, arguments string
 	token           string // ada's if empty
 	want            outcome
@@ -307,7 +307,7 @@ func TestStdioOfNobody(t *testing.T) {
 	}
 }
 
-// redacted is what the trail has not as it is.
+// redacted matches text that the trail must not contain unchanged.
 var redacted = regexp.MustCompile(`"password":[^,}]+`)
 
 // outcomes returns the outcomes of the rows of a call through a door.

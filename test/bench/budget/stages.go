@@ -10,7 +10,7 @@ const (
 // Stage is a part of the way of a call.
 type Stage struct {
 	Name string
-	// Functions are what the names of its functions begin with. The longest counts.
+	// Functions are prefixes of the names of its functions. The longest counts.
 	Functions []string
 }
 
