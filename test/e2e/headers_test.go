@@ -169,8 +169,7 @@ func modernHeadersWithout(replaced []header) []header {
 	})
 }
 
-// TestParameterHeaders calls a tool whose schema mirrors parameters into
-// headers.
+// TestParameterHeaders calls a tool with a schema that mirrors parameters into headers.
 func TestParameterHeaders(t *testing.T) {
 	e := testEdge.Use(t)
 	t.Parallel()

@@ -253,7 +253,7 @@ func TestEdgeKilledInStream(t *testing.T) {
 	})
 }
 
-// TestEdgeKilledAtQuestion kills the edge whose question the official client is about to answer.
+// TestEdgeKilledAtQuestion kills an edge when the official client is about to answer its question.
 // The other edge asks again.
 func TestEdgeKilledAtQuestion(t *testing.T) {
 	t.Parallel()

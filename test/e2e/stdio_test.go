@@ -97,9 +97,9 @@ func TestStdioShared(t *testing.T) {
 	}
 }
 
-// TestStdioJoinsEarly joins a data directory whose holder runs the bus and not
-// yet the services, as when desktop clients start together: it answers when the
-// tools are there, for a client may list them only once.
+// TestStdioJoinsEarly joins a data directory while its holder runs the bus but not yet the
+// services, as when desktop clients start together. It answers when the tools are there, because a
+// client may list them only once.
 func TestStdioJoinsEarly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestStdioJoinsEarly(t *testing.T) {
 	}
 }
 
-// holderOf reads who holds a data directory.
+// holderOf reads the holder of a data directory.
 func holderOf(t *testing.T, dir string) int {
 	t.Helper()
 	var a struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// eventually waits for what has to happen, and fails the test after answerTime.
+// eventually waits until ok holds, and fails the test after answerTime.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	within(t, answerTime, what, ok)

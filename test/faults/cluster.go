@@ -18,7 +18,7 @@ import (
 
 var servers = []string{"nats-1", "nats-2", "nats-3"}
 
-// stream is what a NATS server says of one.
+// stream is the state of a stream by a NATS server.
 type stream struct {
 	Name    string `json:"name"`
 	Cluster struct {
@@ -88,7 +88,7 @@ func (w *world) bus() (urls, operator string) {
 	return strings.Join(all, ","), filepath.Join(w.fleet.Volume("bus"), permission.Operator)
 }
 
-// wrong is what "busbar doctor" finds wrong, and what it says would mend that.
+// wrong returns the problems that "busbar doctor" finds, with its advice.
 func (w *world) wrong(ctx context.Context) (said []string, err error) {
 	out, err := w.busbar(ctx, append([]string{"doctor", "--json", "--wait", "3s"}, w.onBus()...)...)
 	var all struct {
@@ -113,8 +113,8 @@ func (w *world) wrong(ctx context.Context) (said []string, err error) {
 // saysReady is in the line with which a service begins its work.
 const saysReady = " is ready: "
 
-// again stops a part and starts it, and waits for what an operator would wait for before
-// the next one: a NATS server has caught up, a service says that it is ready.
+// again stops a part and starts it. Then it waits, as an operator would before the next part, until
+// a NATS server has caught up, or a service says that it is ready.
 func (w *world) again(ctx context.Context, part string) error {
 	said, err := os.ReadFile(w.fleet.Log(part))
 	if err != nil {

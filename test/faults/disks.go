@@ -87,7 +87,7 @@ func (w *world) filled(ctx context.Context, parts []string, f func()) error {
 	return <-ended
 }
 
-// fill takes all the room there is, and what becomes free.
+// fill takes all free space, and space that becomes free.
 func fill(ctx context.Context, files []*os.File) error {
 	some := make([]byte, 64<<10)
 	for ctx.Err() == nil {

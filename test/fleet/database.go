@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// isDatabase reports whether a part is PostgreSQL, whose image makes its data and its
-// first database itself.
+// isDatabase reports whether a part is PostgreSQL. Its image makes the data directory and the first
+// database by itself.
 func isDatabase(part types.ServiceConfig) bool { return strings.HasPrefix(part.Image, "postgres:") }
 
 // endSignal stops a part; PostgreSQL does not wait for its clients then.

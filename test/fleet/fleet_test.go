@@ -182,7 +182,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// An image has the licences of what is linked into its program, and of nothing else.
+// An image has the licences of everything linked into its program, and no others.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	for program, pages := range map[string]bool{"services/busbar/cmd/busbar": true, "services/text/cmd/text": false} {

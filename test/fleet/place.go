@@ -40,7 +40,8 @@ func newPlace(dir, network string, t *topology) *place {
 	return p
 }
 
-// host is what others call a part: its name, or the one that it stands in for.
+// host is the name by which others reach a part: its own, or the name of the part that it stands in
+// for.
 func host(part types.ServiceConfig) string {
 	if all := aliases(part); len(all) > 0 {
 		return all[0]

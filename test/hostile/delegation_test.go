@@ -22,7 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// delegation is what planner is given with a call of its tool, and conn planner's
+// delegation returns the delegation that planner gets with a call of its tool, and planner's
 // connection.
 func (w *world) delegation(t *testing.T) (given []byte, conn *bus.Conn) {
 	t.Helper()

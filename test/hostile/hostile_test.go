@@ -13,8 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// ears are subjects that evil listens at, and what is said there that it must not
-// hear.
+// ears are subjects that evil listens at, each with a message there that it must not hear.
 var ears = []struct{ at, said string }{
 	{">", "mcp.call.text.tools.call"}, {"mcp.>", "mcp.audit.edge1"}, {"*.>", "mcp.reply.text.e.c"}, {"mcp.*.>", "mcp.to.text.i.tools.call"},
 	{"mcp.call.>", "mcp.call.text.tools.call"}, {"mcp.call.text.>", "mcp.call.text.prompts.get"}, {"mcp.call.*.tools.call", "mcp.call.text.tools.call"},
@@ -90,8 +89,7 @@ var mouths = []string{
 	"$SRV.PING", "$SRV.INFO.text",
 }
 
-// Nothing of what evil says there comes into the account of the edges. The control
-// says the same there, and is heard.
+// No message of evil reaches the account of the edges. The control sends the same, and is heard.
 func TestNobodySpeaksForAnother(t *testing.T) {
 	w := newWorld(t)
 	for _, at := range mouths {

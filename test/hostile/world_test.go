@@ -135,7 +135,7 @@ func (w *world) count(subject string) int {
 	return w.seen[subject]
 }
 
-// bounded is a context for what must not succeed.
+// bounded is a context for actions that must not succeed.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Promptly)

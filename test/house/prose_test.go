@@ -39,7 +39,7 @@ var (
 	lead       = regexp.MustCompile(`^[\s>|*#\-\d.()]+`)
 )
 
-// awkward returns what of a text has to be written in another way.
+// awkward returns the places of a text that must be rewritten.
 func awkward(text string) []string {
 	var all []string
 	text = inlineCode.ReplaceAllString(strings.Join(strings.Fields(text), " "), "x")
@@ -152,7 +152,7 @@ var left = map[string]int{
 	"tools/chart":        3,
 }
 
-// Documents, comments and what programs say are in plain words.
+// Documents, comments and messages of programs are in plain words.
 func TestPlainWords(t *testing.T) {
 	t.Parallel()
 	found := map[string][]string{}

@@ -1,5 +1,5 @@
-// Package house holds the rules of the repository as tests: who may import
-// whom, and what a file may look like.
+// Package house holds the rules of the repository as tests: which package may import which, and the
+// form of files.
 //
 // Go keeps a test's result while the files of its own module stay the same,
 // and these tests read the others: `make lint` runs them afresh.

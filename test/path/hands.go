@@ -20,8 +20,8 @@ var frame = regexp.MustCompile(`(?m)^(\S+)\(.*\)\n\t(?:\S*/)?` + regexp.QuoteMet
 // lookTime bounds how long the edge may take until it waits for the tool.
 const lookTime = time.Minute
 
-// look sees whose hands the call is in; it is called by the tool, which may be here before
-// the edge's goroutine has come to where it waits.
+// look sees whose hands the call is in. The tool calls it, perhaps before the edge's goroutine has
+// reached its wait.
 func look() (h hands, err error) {
 	for end := time.Now().Add(lookTime); time.Now().Before(end); runtime.Gosched() {
 		var waits bool

@@ -187,7 +187,7 @@ func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any
 	return r.StructuredContent.(map[string]any), nil
 }
 
-// do is call for what must not fail.
+// do is call for calls that must not fail.
 func (c *client) do(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
 	r, err := c.call(t, tool, arguments, "")

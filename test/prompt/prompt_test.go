@@ -220,7 +220,7 @@ func TestVersions(t *testing.T) {
 			}
 		}
 		check()
-		// A deletion of what Busbar brought, and all else, outlives a restart.
+		// A deletion of a built-in prompt, like everything else, outlives a restart.
 		c.do(t, "delete_prompt", `{"name":"make_plan","version":1}`)
 		stop()
 		w.instance(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// door sends MCP's messages as they are written and returns what comes back.
+// door sends MCP's messages as they are written and returns the answers.
 type door interface {
 	// send returns the answer to a request, with the notifications before it; nothing
 	// for a notification.

@@ -7,7 +7,7 @@ import (
 	"github.com/busbar-mcp/busbar/examples/weather/noaatest"
 )
 
-// seed002 are the messages of seed 002, whose client speaks 2024-11-05.
+// seed002 are the messages of seed 002; its client speaks 2024-11-05.
 var seed002 = []row{
 	{name: "initialize", request: `{
   "jsonrpc": "2.0",

@@ -150,7 +150,7 @@ type process struct {
 	argv []string
 	env  []string
 	log  string
-	// up reports whether it can be used; nil for what says so to nobody.
+	// up reports whether it can be used; nil for a process that does not say so.
 	up func() bool
 
 	mu     sync.Mutex
@@ -196,8 +196,8 @@ func (p *process) awaitUp(ctx context.Context) bool {
 	return p.up == nil || eventually(ctx, upTime, p.up)
 }
 
-// kill ends the process with a signal and waits until it is gone; one that does
-// not end within the time for what is in flight is killed, and that is an error.
+// kill ends the process with a signal and waits until it is gone. If it does not end within the
+// time for calls in flight, it is killed, and that is an error.
 func (p *process) kill(s syscall.Signal) error {
 	p.signal(s)
 	p.mu.Lock()
@@ -239,7 +239,7 @@ func (p *process) pid() int {
 	}
 }
 
-// eventually waits for what has to happen.
+// eventually waits until ok holds.
 func eventually(ctx context.Context, within time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(within); !ok(); {
 		if time.Now().After(deadline) || ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
-// client makes calls through a door, one at a time. Once a call has answered
-// that its connection broke, it is of no more use.
+// client makes calls through a door, one at a time. After an answer that its connection broke, it
+// cannot be used any more.
 type client interface {
 	call(context.Context, caller.Call) caller.Answer
 	close()

@@ -31,7 +31,7 @@ type row struct {
 	Repeated int `json:"repeated"`
 }
 
-// inLedger are the tools whose effects the ledger has.
+// inLedger are the tools with effects in the ledger.
 var inLedger = []string{"append", "approved", "steps"}
 
 // askTime is how long the command is tried again: an edge refuses it, truthfully, while NATS
@@ -66,8 +66,7 @@ func (w *world) busbarOnce(ctx context.Context, read func(io.Reader), args ...st
 	return nil
 }
 
-// trail reads all events of the tools whose effects are in the ledger, and keeps
-// them beside the logs.
+// trail reads all events of the tools with effects in the ledger, and keeps them next to the logs.
 func (w *world) trail(ctx context.Context) (rows []row, err error) {
 	kept, err := os.Create(w.f.trail)
 	if err != nil {
@@ -126,7 +125,7 @@ func (w *world) tried(ran effects, rows []row) bool {
 	return len(try.faults()) == 0
 }
 
-// judge compares what was answered, what ran and what the trail says.
+// judge compares the answers, the executions and the trail.
 func (w *world) judge(t *testing.T) {
 	ran, err := readLedger(w.f.ledger)
 	if err != nil {

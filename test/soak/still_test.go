@@ -90,10 +90,10 @@ func (w *world) stood(what string, began, ended time.Time) {
 	w.still = append(w.still, outage{what: what + " stood still", began: began, ended: ended.Add(notice)})
 }
 
-// silences are what a call comes to because something stood still.
+// silences are the reasons of calls that fail because something stood still.
 var silences = []string{"unavailable", "peer_lost", "deadline_exceeded", "overloaded", "connection"}
 
-// excused is what was away when a call failed for a reason, or stood still; empty where it has
+// excused names what was away or stood still when a call failed for a reason; empty if the call had
 // to succeed.
 func (w *world) excused(reason string, began, ended time.Time) string {
 	if away := w.during(began, ended); away != "" || !slices.Contains(silences, reason) {

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
-// world is what happens during a soak, and what is known of it.
+// world is the state of a soak, and the facts collected in it.
 type world struct {
 	f    *fleet
 	seed uint64
@@ -31,7 +31,7 @@ type world struct {
 // tally counts what became of the calls of one kind.
 type tally struct{ ok, refused, unknown, retried int }
 
-// certainty is what a client knows of an effect.
+// certainty is a client's knowledge of an effect.
 type certainty int
 
 const (

@@ -87,7 +87,7 @@ var promptGets = map[string]func(t *testing.T, w *world, token, name string) ans
 	},
 }
 
-// said is what gRPC says.
+// said is an answer of gRPC.
 func said(body string, err error) answer {
 	switch {
 	case err == nil:

@@ -145,7 +145,7 @@ func (s *socket) until(text string) answer {
 // question is a question that somebody was asked, and how it is answered.
 type question struct {
 	id string
-	// answer is what its owner says; done waits for what comes of that.
+	// answer is the owner's answer; done waits for its outcome.
 	answer func(message string)
 	done   func()
 }
@@ -190,7 +190,8 @@ var askers = map[string]func(t *testing.T, w *world, key string) question{
 	},
 }
 
-// asks is the id of what she is asked after a call; one that NATS was not heard for is made again.
+// asks returns the id of the question that she is asked after a call. A call during which NATS was
+// not heard is made again.
 func asks(t *testing.T, call func() answer) string {
 	t.Helper()
 	a := heard(t, call)

@@ -45,7 +45,7 @@ toolsets:
   inner: {offers: ["*"]}
 `
 
-// shop is a service whose tools say what they were given.
+// shop is a service with tools that repeat their arguments.
 func shop() *service.Service {
 	s := service.New("shop", service.WithVersion("1.0.0"))
 	for _, name := range []string{"lookup", "secret_lookup", "orders_get", "orders_list", "orders_export"} {
@@ -292,7 +292,7 @@ func atDoor(t *testing.T, w *world, try func(t *testing.T, w *world, token, set,
 	}
 }
 
-// rest tries what a set has besides tools.
+// rest tries the other members of a set than tools.
 func (w *world) rest(t *testing.T) {
 	desk := func(method, name, params string) answer {
 		return w.modernAt(t, ada, "desk", method, name, params)

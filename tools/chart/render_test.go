@@ -1,8 +1,8 @@
-// Package chart compares the chart deploy/helm/busbar with what Kubernetes accepts, with
+// Package chart compares the chart deploy/helm/busbar with the types of Kubernetes, with
 // docker-compose.yml and with the pages of settings, metrics and limits. It needs no cluster:
-// objects are decoded strictly into the types of Kubernetes, and Kubernetes's own code checks
-// pods against the standard "restricted". It is in the module of tools, so that the product
-// does not depend on Helm and Kubernetes. Start reading at render.
+// objects are decoded strictly into the types of Kubernetes, and Kubernetes's own code checks pods
+// against the standard "restricted". It is in the module of tools, so that the product does not
+// depend on Helm and Kubernetes. Start reading at render.
 package chart
 
 import (

@@ -19,10 +19,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
-// labelled is a task with what a good plan of it has, written by hand: words
-// of which one has to stand in a step or its check, and pairs of steps, each
-// named by words of its description, of which the second has to wait for the
-// first.
+// labelled is a task with the contents of a good plan, written by hand. It lists words, one of
+// which a step or its check must contain, and pairs of steps, each named by words of its
+// description: the second step must wait for the first.
 type labelled struct {
 	Name     string `json:"name"`
 	Language string `json:"language"`
@@ -93,7 +92,7 @@ func planner(t *testing.T) func(task string, requirements []string) result {
 	}
 }
 
-// score is what one plan is worth.
+// score is the score of one plan.
 type score struct {
 	steps, covered, requirements, musts, found, orders, violated int
 	language, kind                                               bool

@@ -1,5 +1,5 @@
-// Package load is the clients: they come in an order that a seed decides, and what they
-// are told is history.
+// Package load is the clients: a seed decides the order of their calls, and package history records
+// the answers.
 package load
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/history"
 )
 
-// Load says who calls.
+// Load configures the clients.
 type Load struct {
 	// Edges are addresses; a client uses them in turn.
 	Edges   []string
@@ -41,7 +41,7 @@ const (
 	firstPause, lastPause = 20 * time.Millisecond, 500 * time.Millisecond
 )
 
-// scenarios are what workers do, by how often.
+// scenarios are the calls of workers, with their frequencies.
 var scenarios = []struct {
 	kind   history.Kind
 	weight int
@@ -245,7 +245,7 @@ func (w *worker) session(ctx context.Context, kind history.Kind) {
 	}
 }
 
-// store writes a resource, whose service keeps the key.
+// store writes a resource; the service keeps the key.
 func (w *worker) store(ctx context.Context, kind history.Kind) {
 	d, uri := doors[w.IntN(len(doors))], "faults:"+w.key()
 	what := caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"kept"}`, uri), Key: uri}
