@@ -18,7 +18,7 @@ type Call struct{ Tool, Arguments, Key string }
 // Answer is the outcome of a call, in terms that all doors share.
 type Answer struct {
 	OK bool
-	// Text is the text of the structured result, or of the content if there is none.
+	// Text is the text of the structured result; without one, of the content.
 	Text string
 	// For a call without a result. If the client itself saw that the connection broke, the reason
 	// is "connection".
