@@ -39,7 +39,7 @@ func (w *weather) explain(ctx context.Context, call *service.Call, tool string, 
 	return service.Errorf("%s", text)
 }
 
-// text is what a refusal means to the caller.
+// text explains a refusal to the caller.
 func (r *refused) text() string {
 	switch r.status {
 	case http.StatusNotFound:

@@ -16,7 +16,7 @@ const logsURI = "weather://logs"
 // Bounds of the logbook: lines, and bytes of a line.
 const maxLines, maxLine = 200, 300
 
-// logbook has what an instance did last.
+// logbook keeps the latest log lines of an instance.
 type logbook struct {
 	mu    sync.Mutex
 	lines []string

@@ -60,7 +60,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// What comes from outside is bounded, and of the shape that was asked for.
+// Data from outside is bounded, and has the requested shape.
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	many := `{"features":[` + strings.TrimSuffix(strings.Repeat(`{"properties":{"event":"Flood","description":"`+strings.Repeat("wet ", 2_000)+`"}},`, 60), ",") + `]}`
@@ -177,7 +177,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// The points are those of the interface, which redirects other spellings.
+// Points are spelled as the interface spells them; it redirects other spellings.
 func TestPoint(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]place{
@@ -238,7 +238,7 @@ func TestOutOfReach(t *testing.T) {
 	}
 }
 
-// The logs are those of the last lines, and hold no place that anybody asked for.
+// The logs contain the last lines, and no place that anybody asked for.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	bus, _ := start(t)

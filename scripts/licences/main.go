@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// known are licences that ask for no more than their text and notices, and what is
-// said in each of them alone, without line breaks and however it is capitalised. The more
-// special comes first.
+// known are licences that require only their text and notices, each with a text that occurs in it
+// alone, regardless of line breaks and capitals. The more specific come first.
 var known = []struct{ name, says string }{
 	{"Apache-2.0", "Apache License Version 2.0, January 2004"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"}, // of files that nobody here changes

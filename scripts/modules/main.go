@@ -170,9 +170,9 @@ func publish(proxy, version, dir string) error {
 	return errors.Join(err, z.Close(), out.Close())
 }
 
-// filesOf are the files of a module by their names in it: without git, which a tree that was
-// downloaded as an archive does not have. What is in a module below is not of this one. The
-// licence is that of the repository.
+// filesOf returns the files of a module by their names in it. It does not use git, because a tree
+// that was downloaded as an archive has none. Files of a module below are left out. The licence is
+// the repository's.
 func filesOf(dir string) (map[string]string, error) {
 	files := map[string]string{"LICENSE": "LICENSE"}
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {

@@ -1,6 +1,5 @@
-// Command notices prints the licences and notices of all that is linked into a program,
-// besides its own code: releases and images have them, as these licences ask of whoever
-// passes the program on.
+// Command notices prints the licences and notices of everything that is linked into a program,
+// except its own code. Releases and images contain them, because these licences require it.
 //
 //	go run scripts/notices/main.go -system linux/arm64 services/text/cmd/text
 package main
@@ -40,7 +39,7 @@ func main() {
 	fmt.Print(text)
 }
 
-// notices are those of Go, of each module of others and of the scripts of the pages.
+// notices returns the notices of Go, of each third-party module and of the scripts of the pages.
 func notices(program string, env []string) (string, error) {
 	const form = `{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{else if eq $.ImportPath "github.com/busbar-mcp/busbar/` + pages + `"}}pages{{end}}{{end}}`
 	list := exec.Command("go", "list", "-deps", "-f", form, "./"+program)

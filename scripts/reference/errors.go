@@ -48,7 +48,7 @@ func findReasons(c *code) ([]reason, error) {
 // ofMCP is set for the reasons that other doors do not have.
 func ofMCP(r fault.Reason) bool { return r == fault.HeaderMismatch || r == fault.UnsupportedVersion }
 
-// protocol shows each reason in MCP, and what the table has no room for.
+// protocol shows each reason in MCP, with the details that do not fit the table.
 func protocol(all []reason) string {
 	var rows [][]string
 	notes := ""

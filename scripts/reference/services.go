@@ -141,7 +141,7 @@ func announced(ctx context.Context, conn *bus.Conn) (map[string]*busv1.Catalogue
 	}
 }
 
-// definition is what a page says of a tool, a prompt or a resource.
+// definition is the part of a page about one tool, prompt or resource.
 type definition struct {
 	Name, Title, Description string
 	URI, URITemplate         string

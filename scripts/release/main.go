@@ -32,7 +32,7 @@ const (
 // systems are those that a release is built for.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// semver is what a version looks like (semver.org), without the v of its tag.
+// semver is the form of a version (semver.org), without the v of its tag.
 var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 // release is one that is being built.
@@ -224,7 +224,7 @@ func (r *release) compile(binary, goos, arch string) error {
 	return cmd.Run()
 }
 
-// build makes the program of a system, and what it travels in.
+// build makes the program of a system, and its archive and package.
 func (r *release) build(system string) error {
 	goos, arch, _ := strings.Cut(system, "/")
 	name := program

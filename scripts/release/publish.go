@@ -17,7 +17,7 @@ import (
 // checkout does not change.
 type tree struct {
 	dir, tag string
-	// origin is where the release is pushed to; refs are what is pushed.
+	// origin is the repository that the release is pushed to; refs are the refs pushed.
 	origin string
 	refs   []string
 }
@@ -39,9 +39,9 @@ func publisher(skip []string) error {
 	return nil
 }
 
-// clone makes the tree of a release and enters it. If the tag exists, that is what is released.
-// Otherwise main gets the date of the release in CHANGELOG.md, and the tags get a commit of their
-// own in which the modules require each other at this version.
+// clone makes the tree of a release and enters it. If the tag exists, it is released. Otherwise
+// main gets the date of the release in CHANGELOG.md, and the tags get a commit of their own in
+// which the modules require each other at this version.
 func clone(tag string, publish bool) (*tree, error) {
 	version, ok := strings.CutPrefix(tag, "v")
 	if !ok || !semver.MatchString(version) {

@@ -81,7 +81,7 @@ func (r *release) provenance() error {
 	})
 }
 
-// formula is what Homebrew installs by.
+// formula writes the formula for Homebrew.
 func (r *release) formula() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "class Busbar < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"Apache-2.0\"\n", about, home, r.version)

@@ -1,6 +1,6 @@
-// Command site makes the documents a site: one page of HTML for each page of Markdown,
-// with a search that asks no other host. What is written is self-contained; any web
-// server, and a browser on the files themselves, shows it.
+// Command site makes the documents a site: one page of HTML for each page of Markdown, with a
+// search that asks no other host. The site is self-contained: any web server shows it, and so does
+// a browser that opens the files.
 //
 //	go run ./scripts/site --out .tmp/site
 package main
@@ -25,7 +25,7 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// sources is where links lead to files that are no pages.
+// sources is the address of files that are not pages.
 const sources = "https://github.com/busbar-mcp/busbar/blob/main/"
 
 //go:embed page.html style.css search.js
@@ -59,7 +59,7 @@ type page struct {
 	images []string // in the repository, and at the same place in the site
 }
 
-// section is what the search finds: a heading, and the text below it.
+// section is one result of the search: a heading, and the text below it.
 type section struct {
 	Page    string `json:"page"`
 	Heading string `json:"heading"`
@@ -67,7 +67,7 @@ type section struct {
 	Text    string `json:"text"`
 }
 
-// missing is what 404.html says, which most web servers show where there is no page.
+// missing is the text of 404.html, which most web servers show if there is no page.
 const missing = "<h1>No such page</h1>\n<p>The search above knows every page; <a href=\"%[1]sdocs/index.html\">Documents</a> lists them.</p>"
 
 // build writes the site of a repository, and returns how many pages it has. A web server
@@ -148,8 +148,8 @@ func shown(file, title, root, source, body string) error {
 	return write(file, whole.Bytes())
 }
 
-// documents are the pages of the site: those of docs, and what stands above them. A template
-// is to be copied, and its links lead nowhere.
+// documents returns the pages of the site: docs, and the Markdown files above it. Templates are
+// left out: they are for copying, and their links lead nowhere.
 func documents(repository fs.FS) (files []string, err error) {
 	files, err = fs.Glob(repository, "*.md")
 	if err != nil {
@@ -182,8 +182,8 @@ func write(file string, content []byte) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// relink has links lead to pages of the site, and to the sources of files that are no pages.
-// A link to a file that is not there is an error.
+// relink makes links lead to pages of the site, or to the sources of files that are not pages. A
+// link to a missing file is an error.
 func (p *page) relink(pages map[string]*page, repository fs.FS) error {
 	return ast.Walk(p.tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		var destination *[]byte

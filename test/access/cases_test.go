@@ -105,8 +105,8 @@ func TestCase64(t *testing.T) {
 	}
 }
 
-// TestCase65 takes the issuer away: what is known goes on, at every door, and
-// what is not is unavailable, not bad. In services/edge/identity/oauth an hour passes.
+// TestCase65 takes the issuer away: known tokens stay valid at every door, and unknown ones are
+// unavailable, not bad. In services/edge/identity/oauth an hour passes.
 func TestCase65(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

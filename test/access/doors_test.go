@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// answer is what a door said.
+// answer is the answer of a door.
 type answer struct {
 	status    int
 	challenge string
@@ -30,7 +30,7 @@ type door struct {
 	name, method, path string
 	headers            http.Header
 	body               string
-	// says is false for what does not say who calls.
+	// says is false for an answer that does not name the caller.
 	says bool
 	send func(ctx context.Context, w *world, d *door, h http.Header) (answer, error)
 }
@@ -142,8 +142,8 @@ func overGRPC(ctx context.Context, w *world, _ *door, h http.Header) (answer, er
 	return a, nil
 }
 
-// heard sends a request until NATS did not stand still meanwhile. What whoami says can be
-// asked again also where its instance was silent for longer.
+// heard sends a request again if NATS stood still meanwhile. It may also repeat whoami if its
+// instance was silent for longer.
 func (d *door) heard(ctx context.Context, t *testing.T, w *world, show func() http.Header) (a answer, err error) {
 	t.Helper()
 	bustest.Eventually(t, "NATS is heard", func() bool {

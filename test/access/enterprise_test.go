@@ -17,11 +17,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 )
 
-// assertionType is that of an identity assertion, which is no access token.
+// assertionType is the type of an identity assertion, which is not an access token.
 const assertionType = "oauth-id-jag+jwt"
 
-// company is an identity provider that lets its people's clients into other
-// organizations' servers. It asks nobody: who may what is decided there.
+// company is an identity provider that lets its people's clients into other organizations' servers.
+// It asks nobody: the other organization decides the rights.
 func company(t *testing.T, at *issuertest.Issuer) *issuertest.Issuer {
 	t.Helper()
 	idp := issuertest.New(t)
@@ -82,9 +82,9 @@ func decodePart(s string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// TestEnterpriseManaged has the official Go SDK's client come in by its company's
-// word: the edge says that it may, takes the access token of that, and nothing else
-// of what was made on the way.
+// TestEnterpriseManaged lets the official Go SDK's client in by its company's assertion: the edge
+// says that it may come in this way, and accepts the access token, but no other token made on the
+// way.
 func TestEnterpriseManaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func TestEnterpriseManaged(t *testing.T) {
 	if err != nil || len(res.Content) != 1 || !strings.Contains(res.Content[0].(*mcp.TextContent).Text, "/anna") || given.Load() != 1 {
 		t.Fatalf("%+v %v, %d tokens", res, err, given.Load())
 	}
-	// What is on its way to a token is none, whoever signed it and whomever it is for.
+	// An assertion is not a token, whoever signed it and whomever it is for.
 	for name, token := range map[string]string{
 		"the assertion":                          assertion(idp, w.main, nil),
 		"an assertion for the edge":              assertion(idp, w.main, claims{"aud": resource}),

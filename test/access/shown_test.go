@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 )
 
-// shown is what a request shows, and what has to become of it.
+// shown are the credentials of a request, and the outcome that it must have.
 type shown struct {
 	header http.Header
 	want   outcome

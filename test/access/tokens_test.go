@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 )
 
-// tokens are the cases of access tokens, by what is wrong with them: 58 to 63 of
-// the catalogue. Each is shown as Bearer.
+// tokens are the cases of access tokens, named by their fault: 58 to 63 of the catalogue. Each is
+// shown as Bearer.
 func (w *world) tokens() map[string]func() map[string]token {
 	return map[string]func() map[string]token{
 		"58 algorithms": w.algorithms, "59 key ids": w.keyIDs, "60 issuers": w.issuers, "61 audiences": w.audiences,
@@ -21,7 +21,7 @@ func (w *world) tokens() map[string]func() map[string]token {
 	}
 }
 
-// token is one with what has to become of it.
+// token is a token, and the outcome that it must have.
 type token struct {
 	text string
 	want outcome

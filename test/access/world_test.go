@@ -1,5 +1,5 @@
-// Package access tries the edge as a resource server: what is shown at each door,
-// by each version of the specification, and who that is taken for.
+// Package access tests the edge as a resource server: which caller each credential stands for, at
+// each door and in each version of the specification.
 package access
 
 import (
@@ -54,7 +54,7 @@ type world struct {
 
 const rootAudience = "https://root.example"
 
-// settings are those of the world, without anybody anonymous.
+// settings returns the world's settings, without anonymous callers.
 func (w *world) settings() identity.Settings {
 	return identity.Settings{Issuers: []identity.Issuer{
 		{
@@ -158,7 +158,7 @@ var (
 	algs  = `algs="RS256 PS256 ES256 EdDSA"`
 )
 
-// outcome is what an answer says of credentials.
+// outcome is the verdict of an answer on credentials.
 type outcome struct {
 	name      string
 	status    int

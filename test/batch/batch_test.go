@@ -1,5 +1,5 @@
-// Package batch tests tools that call tools as clients meet them: the tool
-// batch, and writePlan, behind two edges that know who calls.
+// Package batch tests tools that call tools as clients meet them: the tool batch, and writePlan,
+// behind two edges that know their callers.
 package batch
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
-// users are who their tokens say.
+// users takes each token as the name of its principal.
 type users struct{}
 
 func (users) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
@@ -300,7 +300,7 @@ func TestWritePlan(t *testing.T) {
 			return false
 		}
 	})
-	// What was written is what the other tools take.
+	// The written file is valid input for the other tools.
 	var kept struct {
 		Plan json.RawMessage `json:"plan"`
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/load"
 )
 
-// bench is one run: what it may use, and what it has found.
+// bench is one run: its settings and its results.
 type bench struct {
 	options
 	root     string
@@ -26,7 +26,7 @@ type bench struct {
 	costs    []cost
 	curves   []curve
 	spents   []spent
-	// environment is added to that of programs that are started.
+	// environment is added to the environment of started programs.
 	environment []string
 	// again are groups that were measured a second time, and why.
 	again []string
@@ -66,16 +66,16 @@ type row struct {
 	Unit string
 	// Of are the figures of the rounds, in order of size.
 	Of []float64
-	// Want is what is to be reached: at least that, or at most. 0: it is only shown.
+	// Want is the target, a minimum or a maximum. 0: the figure is only shown.
 	Want   float64
 	AtMost bool
-	// Note says what else there is to know.
+	// Note is a remark for the reader.
 	Note string
 }
 
 func (r row) median() float64 { return r.Of[len(r.Of)/2] }
 
-// reached says in a word whether the figure is what it should be.
+// reached says in a word whether the figure meets its target.
 func (r row) reached() string {
 	switch {
 	case r.Want == 0:
@@ -96,7 +96,7 @@ func (r row) wanted() string {
 	return "at least " + quantity(r.Want, r.Unit)
 }
 
-// cost is what a call of a contender costs the processes of its system.
+// cost is the cost of a contender's call to the processes of its system.
 type cost struct {
 	Group, Name string
 	Rate        []float64 // calls a second
@@ -141,7 +141,7 @@ func (b *bench) group(ctx context.Context, g group) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.end(), os.RemoveAll(b.dir)) }()
-	// The small call is what all else is told by, and has twice the time.
+	// All other figures are compared with the small call, so it gets twice the time.
 	if b.turn = b.round; g.name != "core" && g.name != "budget" {
 		b.turn /= 2
 	}
@@ -228,7 +228,7 @@ func (c cost) cpu() string {
 
 func (c cost) memory() string { return c.shares(func(i int) float64 { return c.Memory[i] }) }
 
-// shares are what each program has, all its processes together, and all of them.
+// shares lists the share of each program, with all its processes, and the sum.
 func (c cost) shares(of func(process int) float64) string {
 	each, all := map[string]float64{}, 0.0
 	var names []string

@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
-// serve is a server and what it is asked.
+// serve starts a server, and returns the requests for it.
 func serve(t *testing.T, h http.HandlerFunc) *load.Target {
 	t.Helper()
 	srv := httptest.NewServer(h)

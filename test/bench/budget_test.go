@@ -63,8 +63,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What a stage names is still there: of ours, in the source. Of others, the run itself
-// finds out.
+// The functions that a stage names still exist: the test looks for ours in the source. For
+// functions of other modules the run itself finds out.
 func TestStagesNameFunctions(t *testing.T) {
 	t.Parallel()
 	known := map[string][]string{}
@@ -123,7 +123,7 @@ func declared(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// A stage that no program has a function of is told.
+// A stage without a function in any program is reported.
 func TestStagesOfNobody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

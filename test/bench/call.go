@@ -15,7 +15,7 @@ const (
 	legacy = "2025-11-25"
 )
 
-// meta is what a modern request says of its client.
+// meta describes the client in a modern request.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}%s}`
 
 // small is the small call: the same bytes for every server.
@@ -32,7 +32,7 @@ type call struct {
 	size                  int
 	// progress asks for reports of it.
 	progress bool
-	// key is an idempotency key, of what can be done once only.
+	// key is an idempotency key, for a call with an effect.
 	key string
 }
 
@@ -77,8 +77,8 @@ func beside(s *system, t *load.Target, n int) *load.Target {
 	return &other
 }
 
-// rpc is a modern request of any method. name is that of what is asked for; params are its
-// members before _meta, and more is put into that.
+// rpc returns a modern request of any method. name is the tool, resource or prompt; params are the
+// members before _meta, and more is added to _meta.
 func rpc(s *system, method, name, params, more string) []byte {
 	headers := []string{"Mcp-Protocol-Version: " + modern, "Mcp-Method: " + method}
 	if name != "" {

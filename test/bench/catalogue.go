@@ -63,7 +63,7 @@ func pages(s *system) (all []*load.Target, answers [][]byte, tools int, err erro
 	}
 }
 
-// catalogue is what many tools cost: lists of them, and calls beside them.
+// catalogue measures the cost of many tools: lists of them, and calls meanwhile.
 func (b *bench) catalogue(ctx context.Context) error {
 	most := 1000
 	if b.smoke {

@@ -41,7 +41,7 @@ func (c *contender) fresh() error {
 	return nil
 }
 
-// sample is what one turn found.
+// sample is the result of one turn.
 type sample struct {
 	load.Result
 	cpu    []time.Duration // of each process, until it was quiet
@@ -90,9 +90,9 @@ func await(ctx context.Context, t *load.Target) error {
 	}
 }
 
-// measure puts a contender under a load, and then waits until it is quiet: what it does
-// later, such as writing the audit trail, belongs to its calls and not to the next turn.
-// What it does at rest too does not.
+// measure puts a contender under a load, and then waits until it is quiet: later work, such as
+// writing the audit trail, belongs to its calls and not to the next turn. Work that it also does at
+// rest is not counted.
 func (c *contender) measure(ctx context.Context, run func() (load.Result, error)) (s sample, err error) {
 	if err := c.fresh(); err != nil {
 		return s, err
@@ -174,7 +174,7 @@ func us(d time.Duration, calls int) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(calls)
 }
 
-// pace measures contenders in turns at rates that do not depend on them, and returns what
+// pace measures contenders in turns at rates that do not depend on them, and returns the time that
 // each took in each round.
 func (b *bench) pace(ctx context.Context, group string, rate func(*contender) float64, contenders ...*contender) (map[*contender][]load.Result, error) {
 	found := map[*contender][]load.Result{}
@@ -202,7 +202,7 @@ func (b *bench) pace(ctx context.Context, group string, rate func(*contender) fl
 	return found, nil
 }
 
-// quantiles are those of a curve.
+// quantiles are the points of a curve.
 var quantiles = []float64{0, 0.5, 0.9, 0.99, 0.999}
 
 // rates are the calls a second of one as a multiple of another's, round by round.

@@ -96,9 +96,9 @@ func (b *bench) core(ctx context.Context) error {
 	return nil
 }
 
-// recorded fails unless each call of a system is in its audit trail, whose signatures hold.
+// recorded fails unless each call of a system is in its audit trail and the signatures are valid.
 func (b *bench) recorded(ctx context.Context, c *contender) error {
-	// What waits for the disk uses no processor, so a system that is quiet may still write.
+	// A process that waits for the disk uses no processor, so a quiet system may still write.
 	var err error
 	for deadline := time.Now().Add(quietTime); ; {
 		if err = b.recordedNow(ctx, c); err == nil || ctx.Err() != nil || time.Now().After(deadline) {

@@ -58,7 +58,7 @@ func (b built) path(name string) string {
 	return filepath.Join(b.dir, name)
 }
 
-// build brings all programs up to date, those of this checkout as they are shipped.
+// build brings all programs up to date; it builds this checkout's as they are shipped.
 func build(ctx context.Context, root string) (built, error) {
 	made, err := programs.Build(root, "./services/busbar/cmd/busbar", "./services/edge/cmd/edge", "./services/text/cmd/text", "./services/audit/cmd/audit",
 		"./services/resource/cmd/resource", "./services/batch/cmd/batch", "./test/bench/cmd/bench-service", "./test/bench/cmd/bare", "./test/bench/cmd/crowd")

@@ -7,7 +7,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
-// memory is what processes take at rest, and what each session and each service adds.
+// memory measures the memory of processes at rest, and how much each session and each service adds.
 func (b *bench) memory(ctx context.Context) error {
 	if err := b.atRests(ctx); err != nil {
 		return err
@@ -64,8 +64,8 @@ func lives(ctx context.Context, p *process.Process, socket string) (float64, err
 	return float64(bytes) / 1024, err
 }
 
-// sessions is what a legacy session costs that has no stream: all of "busbar dev", the
-// bucket of sessions in its NATS server included.
+// sessions measures the memory of a legacy session without a stream: all of "busbar dev", including
+// the bucket of sessions in its NATS server.
 func (b *bench) sessions(ctx context.Context) error {
 	n := 10_000
 	if b.smoke {
@@ -106,7 +106,7 @@ func (b *bench) sessions(ctx context.Context) error {
 	return b.end()
 }
 
-// services is what a service in the catalogue costs an edge.
+// services measures the cost of a service in the catalogue to an edge.
 func (b *bench) services(ctx context.Context) error {
 	few, many := 10, 1000
 	if b.smoke {

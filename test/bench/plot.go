@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A plot is this wide; its text is as large as that of the page around it.
+// A plot is this wide; its text is as large as the text of the page around it.
 const (
 	plotWidth  = 760
 	plotMargin = 190 // for names, at the left
@@ -16,8 +16,8 @@ const (
 	plotTop    = 44
 )
 
-// colours are those of Okabe and Ito, which all people can tell apart. They are taken in
-// the order in which processes come.
+// colours is the palette of Okabe and Ito, which all people can tell apart. Processes take them in
+// order.
 var colours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#777777"}
 
 // svg is a drawing that is being made.

@@ -15,8 +15,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// profile builds a program with a door to its profiles, which is laid over it because what
-// is shipped has none, and has it started instead of that until ship is called.
+// profile builds a program with a listener for its profiles, which shipped programs lack, and
+// starts it in place of the shipped one until ship is called.
 func (b *bench) profile(ctx context.Context, program string) error {
 	dir, work := filepath.Join(b.root, "services", program, "cmd", program), filepath.Join(b.root, "go.work")
 	if program == "peers" {
@@ -42,7 +42,7 @@ func (b *bench) profile(ctx context.Context, program string) error {
 	return nil
 }
 
-// ship has programs started as they are shipped again.
+// ship makes programs start as they are shipped again.
 func (b *bench) ship() {
 	clear(b.programs.instead)
 	b.environment = nil

@@ -15,9 +15,9 @@ const (
 	look = 200 * time.Millisecond
 )
 
-// rests finds out what each process of a system uses at rest, for heartbeats and the like,
-// as a share of a processor. What a process does because it has just begun is not that, so
-// the least of some looks counts.
+// rests measures what each process of a system uses at rest, for heartbeats and the like, as a
+// share of a processor. A process that has just started does more, so the least of several
+// measurements counts.
 func (s *system) rests(ctx context.Context) error {
 	if s.rest != nil {
 		return nil
@@ -61,7 +61,7 @@ func (s *system) quiet(ctx context.Context) ([]time.Duration, error) {
 	return nil, fmt.Errorf("it still works %v after its last answer", quietTime)
 }
 
-// uses is what the processes of a system use in a time.
+// uses measures the processor time of a system's processes during length.
 func (s *system) uses(ctx context.Context, length time.Duration) ([]time.Duration, error) {
 	before, err := s.used()
 	if err != nil {

@@ -30,7 +30,7 @@ type spent struct {
 	CPU float64
 }
 
-// budget profiles the small call, and says what each stage of it costs.
+// budget profiles the small call, and reports the cost of each stage.
 func (b *bench) budget(ctx context.Context) error {
 	defer b.ship()
 	if err := b.profile(ctx, "busbar"); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
-// changed is what streams are told.
+// changed is the notification that streams get.
 const changed = "notifications/tools/list_changed"
 
-// streams is what an idle stream costs an edge, and how long it takes until all are told of
-// a change.
+// streams measures the cost of an idle stream to an edge, and the time until all streams are told
+// of a change.
 func (b *bench) streams(ctx context.Context) error {
 	n := 10_000
 	if b.smoke {

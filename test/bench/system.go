@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
-// system is what answers calls: one process, or several.
+// system answers calls: one process, or several.
 type system struct {
 	processes []*process.Process
 	address   string // of MCP over HTTP
@@ -46,7 +46,7 @@ func (b *bench) start(s *system, c process.Command) (*process.Process, error) {
 	return p, nil
 }
 
-// peer starts a program of the module of peers. Answers are what the floor answers.
+// peer starts a program of the module of peers. The floor gives these answers.
 func (b *bench) peer(name string, answers ...[]byte) (*system, error) {
 	env, err := b.answers(answers)
 	if err != nil {
@@ -161,8 +161,8 @@ func (b *bench) dev(args ...string) (*system, error) {
 	return s, err
 }
 
-// access has what every call is asked about: roles that allow and deny, and limits of each
-// kind.
+// access has every kind of rule that a call is checked against: roles that allow and deny, and
+// limits of each kind.
 const access = `
 tenants: {acme: {limits: {rate: 1000000/s, concurrent: 100000}}}
 roles:

@@ -15,15 +15,15 @@ import (
 // Call is one call of a tool, whatever the door. Key is an idempotency key, or empty.
 type Call struct{ Tool, Arguments, Key string }
 
-// Answer is what came of a call, in words that all doors have.
+// Answer is the outcome of a call, in terms that all doors share.
 type Answer struct {
 	OK bool
-	// Text is the structured result's, or else the content's.
+	// Text is the text of the structured result; without one, of the content.
 	Text string
-	// Of a call without a result. What the client itself saw, a connection that
-	// broke, has the reason "connection".
+	// For a call without a result. If the client itself saw that the connection broke, the reason
+	// is "connection".
 	Reason, Executed string
-	// Approval is what the call waits for.
+	// Approval is the id of the approval that the call waits for.
 	Approval string
 	// Detail is for people.
 	Detail string
@@ -36,8 +36,8 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%s, executed %s: %.200s", a.Reason, a.Executed, a.Detail)
 }
 
-// Broken is the answer of a call whose connection failed. Who was not let in has
-// sent nothing.
+// Broken is the answer of a call whose connection failed. A client that could not connect has sent
+// nothing.
 func Broken(err error) Answer {
 	a := Answer{Reason: "connection", Executed: "unknown", Detail: err.Error()}
 	var op *net.OpError
@@ -54,7 +54,7 @@ func Unsent(err error) Answer {
 	return a
 }
 
-// facts are what an error says besides its message, whatever it is called.
+// facts are the members of an error besides its message, under any of their names.
 type facts struct {
 	Reason   string `json:"reason"`
 	Executed string `json:"executed"`
@@ -76,8 +76,7 @@ func Refused(v []byte) Answer {
 	return Answer{Reason: f.Reason, Executed: f.Executed, Approval: f.Approval, Detail: string(v)}
 }
 
-// Result reads a tool's result under MCP's names or those of the API of version
-// 1.0.0.
+// Result reads a tool's result, with MCP's names or the names of API version 1.0.0.
 func Result(v []byte) Answer {
 	var r struct {
 		Content []struct {
@@ -122,7 +121,7 @@ type Message struct {
 	} `json:"error"`
 }
 
-// Answer is what a response says of a call.
+// Answer returns the outcome of a call by its response.
 func (m Message) Answer() Answer {
 	if m.Error == nil {
 		return Result(m.Result)

@@ -22,7 +22,7 @@ const BothForms = "application/json, text/event-stream"
 // KeyMeta is where MCP's requests have an idempotency key.
 const KeyMeta = "io.github.busbar-mcp/idempotencyKey"
 
-// New is a request of JSON to an edge, whose address is a host and a port.
+// New returns a request with a JSON body to an edge. The address is a host and a port.
 func New(ctx context.Context, method, edge, path, body string, headers ...string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+edge+path, strings.NewReader(body))
 	if err != nil {
@@ -92,7 +92,7 @@ func posted(ctx context.Context, edge, path, body string, headers ...string) Ans
 	return Result(b)
 }
 
-// MCP is a request of MCP with the members of its params, for either era.
+// MCP is a request of MCP with the members of its params, modern or legacy.
 func MCP(id int, method, params string, meta ...string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{%s}}}`, id, method, params, strings.Join(meta, ","))
 }
@@ -110,12 +110,12 @@ func (c Call) Meta() []string {
 	return []string{Quoted(KeyMeta) + ":" + Quoted(c.Key)}
 }
 
-// Capable is the _meta of a request of 2026-07-28, with what the client can.
+// Capable is the _meta of a request of 2026-07-28, with the client's capabilities.
 func Capable(capabilities string) string {
 	return fmt.Sprintf(`%q:%q,%q:{"name":"caller","version":"1"},%q:%s`, mcp.MetaProtocolVersion, mcp.Modern, mcp.MetaClientInfo, mcp.MetaClientCapabilities, capabilities)
 }
 
-// ModernHeaders are those of a request of 2026-07-28.
+// ModernHeaders returns the headers of a request of 2026-07-28.
 func ModernHeaders(method, name string) []string {
 	h := []string{"Accept", BothForms, mcp.HeaderProtocolVersion, mcp.Modern, mcp.HeaderMethod, method}
 	if name != "" {
@@ -164,7 +164,7 @@ func OpenSession(ctx context.Context, edge string) (*Session, error) {
 	return s, nil
 }
 
-// Headers are those of a request of the session.
+// Headers returns the headers of a request of the session.
 func (s *Session) Headers(more ...string) []string {
 	return append(more, "Accept", BothForms, mcp.HeaderProtocolVersion, mcp.V20251125, mcp.HeaderSessionID, s.ID)
 }

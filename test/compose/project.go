@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// projectName is that of our containers, volumes and networks, and of our images.
+	// projectName names our containers, volumes, networks and images.
 	projectName = "busbar-compose-test"
 	version     = "0.1.0-test"
 	// downTime bounds the end, which a signal does not cut short.

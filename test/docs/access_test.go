@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
-// TestAccess writes the policy of docs/guides/access.md and runs the commands there, whose output
-// is in the page. All policies of the page and of docs/reference/access.md have to be valid.
+// TestAccess writes the policy of docs/guides/access.md and runs its commands, and compares their
+// output with the page. All policies of the page and of docs/reference/access.md have to be valid.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	page := blocks(t, "docs/guides/access.md")
@@ -41,7 +41,7 @@ func TestAccess(t *testing.T) {
 			// Nothing listens there: the edge is not asked. The bus is.
 			cmd.Env = append(os.Environ(), "BUSBAR_URL=http://127.0.0.1:1", "BUSBAR_NATS="+bus[1], "BUSBAR_NATS_NKEY="+filepath.Join(data, "users", "operator.secret"), "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"))
 			got, _ := cmd.Output() // whether it is allowed is the exit status
-			// What differs from run to run is left out of the page.
+			// The page leaves out text that differs from run to run.
 			form := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "bb_3fk9qx7d_…", `bb_[a-z2-7]{8}_[a-z2-7]{32}`)
 			if !regexp.MustCompile("^(?s:" + form + ")$").MatchString(strings.TrimSpace(string(got))) {
 				t.Errorf("%s\ngot\n%s\nwant\n%s", command, got, want)

@@ -34,7 +34,7 @@ type config struct {
 	} `json:"inputs"`
 }
 
-// entries are those of a file, after a look at what the client of that heading takes.
+// entries returns the entries of a file, after a check that the client of that heading takes them.
 func (c config) entries(t *testing.T, client string) map[string]entry {
 	t.Helper()
 	all := c.Servers
@@ -82,7 +82,7 @@ func TestClients(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(only(blocks(t, "docs/guides/clients.md"), "yaml")[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Who starts the clients also runs "busbar dev": secrets are found where it keeps them.
+	// The same person starts the clients and "busbar dev": secrets are found where it keeps them.
 	env := append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
 	dev := exec.Command(busbar, "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--access", policy, "--services", "text")
 	dev.Env = env

@@ -81,8 +81,8 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestDoors runs the examples of the doors' page, and of the resources', against a whole system. What
-// follows a request as JSON is its answer.
+// TestDoors runs the examples of the doors' page, and of the resources', against a whole system.
+// JSON that follows a request is its answer.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	home := build(t)
@@ -151,7 +151,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// run is what a program prints.
+// run runs a program, and returns its output.
 func run(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "main.go")

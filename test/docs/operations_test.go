@@ -56,8 +56,8 @@ func TestSaveAndRestore(t *testing.T) {
 		})
 		return said
 	}
-	// begin starts a system and returns what commands need to reach it, or what it said
-	// before it ended.
+	// begin starts a system and returns the environment that commands need to reach it, or its
+	// output if it ended.
 	begin := func(name string) (env []string, stop func(), said string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")

@@ -64,7 +64,7 @@ func permissions(t *testing.T) map[string][2][]string {
 	return rows
 }
 
-// The table is what the programs are given.
+// The table has the permissions that programs are given.
 func TestPermissionsTable(t *testing.T) {
 	table := permissions(t)
 	own := regexp.MustCompile(`\bS\b`)

@@ -12,8 +12,8 @@ import (
 
 var goBlock = regexp.MustCompile("(?ms)^```(?:go|sql)\n(.*?)^```$")
 
-// TestSDK compares every snippet of docs/guides/service.md with what the Examples of servicetest
-// and the services in examples run, line for line.
+// TestSDK compares every snippet of docs/guides/service.md with the code of the Examples of
+// servicetest and of the services in examples, line for line.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guides/service.md")

@@ -20,8 +20,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// shopRows are what docs/explanation/comparison.md says of one server that is written three times: what a
-// client asks, and what an answer has in it with the official SDK, FastMCP and Busbar.
+// shopRows are the rows of docs/explanation/comparison.md about one server that is written three
+// times: a client's request, and a part of the answer of the official SDK, FastMCP and Busbar.
 var shopRows = []struct{ row, method, params, official, fastMCP, busbar string }{
 	{"tools with results of their schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
 	{"a default is filled in", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair"}}`, `{"total":80}`, `{"total":80}`, `{"total":80}`},
@@ -215,7 +215,7 @@ func read(t *testing.T, page string) string {
 	return string(b)
 }
 
-// lines are those of a program that are neither empty nor comments.
+// lines counts the lines of a program that are neither empty nor comments.
 func lines(t *testing.T, path string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(read(t, path)) {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestTroubleshooting holds the messages of docs/guides/troubleshooting.md to what the code
-// says: what stands between two places that differ has to be in one of its texts.
+// TestTroubleshooting compares the messages of docs/guides/troubleshooting.md with the code: text
+// between two places that differ must be in a text of the code.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

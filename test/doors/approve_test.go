@@ -81,7 +81,7 @@ var answerers = []func(ctx context.Context, t *testing.T, w *world, id string) o
 
 const myName = `{"ask":{"action":"accept","content":{"name":"Ada"}}}`
 
-// answer answers what a tool asked whose call came through a door, which is good once.
+// answer answers the question of a tool that was called through a door. An answer is valid once.
 func (c testcase) answer(ctx context.Context, t *testing.T, w *world, r door, id string) {
 	t.Helper()
 	by := answerers[slices.IndexFunc(doors, func(d door) bool { return d.name == r.name })%len(answerers)]

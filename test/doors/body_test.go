@@ -91,7 +91,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Doors that are not MCP's spell members of what the edge builds in one way.
+// Doors other than MCP spell the members of objects that the edge builds in one way.
 func TestSpelling(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -148,7 +148,7 @@ var keys = ways{
 	},
 }
 
-// TestBounds has what is bounded where it is read refused at every door.
+// TestBounds requires that every door refuses messages over the bounds that hold while reading.
 func TestBounds(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -14,16 +14,15 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// document is what docs/reference/errors.md says: the tables there are what the doors are
-// held to.
+// document is the content of docs/reference/errors.md. The doors must agree with its tables.
 type document struct {
-	// mcp has the forms in MCP, doors those of the other doors, by reason.
+	// By reason: mcp has the forms in MCP, doors the forms at the other doors.
 	mcp   map[string]mcpForm
 	doors map[string]plainForm
 }
 
-// mcpForm is a row of the first table. Of two values the first is for
-// 2026-07-28, the second for earlier versions.
+// mcpForm is a row of the first table. If there are two values, the first is for 2026-07-28, the
+// second for earlier versions.
 type mcpForm struct {
 	codes, statuses [2]string
 	executed        string
@@ -65,7 +64,7 @@ func readDocument(t *testing.T) document {
 	return d
 }
 
-// tables are those of a page, by their headers.
+// tables returns the tables of a page, by their headers.
 func tables(page string) map[string][][]string {
 	out := map[string][][]string{}
 	header := ""
@@ -93,7 +92,7 @@ func tables(page string) map[string][][]string {
 
 func plain(cell string) string { return strings.ReplaceAll(cell, "`", "") }
 
-// two are the values of a cell for either era.
+// two returns the values of a cell: modern and legacy.
 func two(cell string) [2]string {
 	modern, legacy, both := strings.Cut(cell, ", ")
 	if !both {
@@ -147,7 +146,7 @@ func socketCode(_ document, reason string) string {
 	return "-32000"
 }
 
-// A WebSocket is closed for what cannot be answered with a message.
+// A WebSocket is closed if the edge cannot answer with a message.
 func closed1009(document, string) string { return "closed with 1009" }
 func closed4400(document, string) string { return "closed with 4400" }
 
@@ -199,7 +198,7 @@ func ofEdge(reason string) bool {
 // ofMCP are the reasons that only MCP has: its headers and versions.
 func ofMCP(reason string) bool { return reason == "header_mismatch" || reason == "unsupported_version" }
 
-// reasons are those of libs/fault.
+// reasons returns the reasons of libs/fault.
 func reasons(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../libs/fault/fault.go", nil, 0)

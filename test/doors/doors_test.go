@@ -32,10 +32,10 @@ var doors = slices.Concat(mcpDoors, plainDoors, grpcDoors)
 // anything stands for a fact that differs from call to call.
 const anything = "…"
 
-// testcase is a call and what must come of it through every door.
+// testcase is a call, and the outcome that it must have through every door.
 type testcase struct {
 	name string
-	// tool and its arguments, with KEY for what finds the call again.
+	// tool and its arguments, with KEY for the text that finds the call again.
 	tool, arguments string
 	token           string // ada's if empty
 	want            outcome
@@ -44,8 +44,8 @@ type testcase struct {
 	at     place
 	// runs is how often the tool ran.
 	runs int
-	// rows are the outcomes in the audit trail, none for what is no call; unfound
-	// that they name no service.
+	// rows are the outcomes in the audit trail, empty if it is not a call; unfound says that they
+	// name no service.
 	rows    string
 	unfound bool
 	// not are doors that the case is not for.
@@ -294,7 +294,7 @@ func (w *world) refused(t *testing.T) {
 	}
 }
 
-// Who starts a server over stdio with credentials that are not good is told so.
+// A person who starts a server over stdio with bad credentials is told so.
 func TestStdioOfNobody(t *testing.T) {
 	t.Parallel()
 	w := &world{nats: bustest.Server(t), policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
@@ -307,10 +307,10 @@ func TestStdioOfNobody(t *testing.T) {
 	}
 }
 
-// redacted is what the trail has not as it is.
+// redacted matches text that the trail must not contain unchanged.
 var redacted = regexp.MustCompile(`"password":[^,}]+`)
 
-// outcomes are those of the rows of a call through a door.
+// outcomes returns the outcomes of the rows of a call through a door.
 func (c testcase) outcomes(r door) []string {
 	return strings.Fields(c.rows)
 }

@@ -136,7 +136,7 @@ func grpcCodes(t *testing.T) map[string]codes.Code {
 	return out
 }
 
-// metadataOf is that of the ErrorInfo of a status.
+// metadataOf returns the metadata of the ErrorInfo of a status.
 func metadataOf(t *testing.T, err error) map[string]string {
 	t.Helper()
 	s, _ := rpcstatus.FromError(err)

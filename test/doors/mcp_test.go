@@ -67,8 +67,7 @@ type message struct {
 	} `json:"error,omitzero"`
 }
 
-// answers reports whether a message is the response to the call, or to what
-// could not be read as one.
+// answers reports whether a message is the response to the call, or to an unreadable one.
 func (m message) answers() bool {
 	return m.Method == "" && (m.ID == nil || string(m.ID) == callID || m.ID.Kind() == 'n')
 }

@@ -32,8 +32,8 @@ type request struct {
 	header             map[string]string
 }
 
-// everyRequest are all routes of the edge: those of REST as its description has
-// them, and those of the other doors.
+// everyRequest returns all routes of the edge: plain HTTP's from its description, and the other
+// doors'.
 func everyRequest(t *testing.T) (all []request) {
 	t.Helper()
 	raw, err := os.ReadFile("../../services/edge/door/rest/openapi.json")

@@ -19,7 +19,7 @@ type call struct {
 	parent string
 }
 
-// outcome is what came of a call, in words that all doors have.
+// outcome is the outcome of a call, in terms that all doors share.
 type outcome struct {
 	// Of a result: its text, its structured content, whether the tool failed.
 	text, structured string
@@ -40,13 +40,13 @@ type place int
 const (
 	// atMessage: it is not a call: the door cannot read it.
 	atMessage place = iota + 1
-	// atBody: it is larger than what the door reads.
+	// atBody: it is larger than the door's limit.
 	atBody
 	// atIdentity: nobody knows who calls.
 	atIdentity
 )
 
-// words are what a door says of a reason, by the document.
+// words returns a door's form of a reason, by the document.
 type words func(d document, reason string) string
 
 // door is one way to call a tool.
@@ -65,8 +65,8 @@ type door struct {
 	// modelSees: arguments that fail the schema give a result, which a model sees,
 	// and no error.
 	modelSees bool
-	// lacks takes from what a call came to that which the door has no words for;
-	// nil for nothing.
+	// lacks removes from an outcome the facts that the door cannot express; nil if it can express
+	// all.
 	lacks func(o *outcome)
 }
 
@@ -77,8 +77,7 @@ func (r door) at(p place) words {
 	return r.words
 }
 
-// result reads a tool's result under MCP's names or those of the API of version
-// 1.0.0.
+// result reads a tool's result, with MCP's names or the names of API version 1.0.0.
 func result(t *testing.T, v jsontext.Value) outcome {
 	t.Helper()
 	var r struct {
@@ -106,8 +105,8 @@ func result(t *testing.T, v jsontext.Value) outcome {
 	return o
 }
 
-// refusal reads what an error says besides its message: members of an object,
-// of which the unnamed are further facts.
+// refusal reads the members of an error besides its message. Members without a name here are
+// further facts.
 func refusal(t *testing.T, v jsontext.Value) outcome {
 	t.Helper()
 	var members map[string]jsontext.Value

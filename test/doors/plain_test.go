@@ -70,7 +70,7 @@ func problem(t *testing.T, body []byte) outcome {
 	return o
 }
 
-// byHeaders is what the headers of a refusal say.
+// byHeaders reads the headers of a refusal.
 func byHeaders(t *testing.T, resp *http.Response, said string) outcome {
 	t.Helper()
 	o := outcome{reason: resp.Header.Get("Busbar-Reason"), executed: resp.Header.Get("Busbar-Executed"), said: said}

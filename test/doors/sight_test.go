@@ -32,7 +32,7 @@ func (*policy) View(p gateway.Principal) catalogue.View {
 	return nil
 }
 
-// addSights adds what eve sees, and what she does not.
+// addSights adds names that eve may see, and names that she may not.
 func addSights(s *service.Service) {
 	text := func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
 		return []mcp.ResourceContents{{Text: "hello"}}, nil
@@ -62,8 +62,8 @@ func (w *world) as(t *testing.T, token, path, body string) string {
 	return answer
 }
 
-// Whoever may know of less sees less in every list, and is told of what it may not
-// know of as of what is not there.
+// A caller with fewer rights sees less in every list. A name that it may not know looks like a name
+// that does not exist.
 func TestSights(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 )
 
-// Calls of a batch whose results are twice of what the edge takes for one request.
+// A batch with results of twice the size that the edge accepts for one request.
 const (
 	sizedCalls = 16
 	sizedBytes = 64 << 10
@@ -36,7 +36,7 @@ func TestC2ResultsOfOneRequest(t *testing.T) {
 	w := newWorldOf(t, sizedHeld)
 	arguments := func(key string) string { return fmt.Sprintf(`{"bytes":%d,"key":"%s"}`, sizedBytes, key) }
 	for name, c := range map[string]struct {
-		// slots makes the batch, and returns what is said of each call.
+		// slots makes the batch, and returns the answer for each call.
 		slots func(ctx context.Context, t *testing.T, arguments string) []jsontext.Value
 		whole bool
 	}{

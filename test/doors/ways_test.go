@@ -15,9 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
-// TestProblems has everything that is refused over HTTP, outside of MCP, GraphQL and
-// /v1, answered with problem details that name the way on, also by what stands before
-// the doors.
+// TestProblems requires that every refusal over HTTP, outside MCP, GraphQL and /v1, is problem
+// details that name the next step, also from the handlers in front of the doors.
 func TestProblems(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -177,8 +177,8 @@ func TestWeb(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() {
-		// That of the escaped name, and those of the pages that may: MCP, REST, its
-		// batch, and the envelope.
+		// The call with the escaped name, and the calls from pages that may: MCP, REST, its batch,
+		// and the envelope.
 		if n := w.ledger.Runs("web"); n != 5 {
 			t.Errorf("the tool ran %d times", n)
 		}
@@ -214,9 +214,9 @@ func (w *world) raw(t *testing.T, request string) (*http.Response, string) {
 	return resp, string(rest)
 }
 
-// TestWire sends what servers read in more than one way (case 27), and heads
-// that are too large (case 30): each is refused, the connection ends, and what
-// follows is not taken for a request.
+// TestWire sends requests that servers read in more than one way (case 27), and heads that are too
+// large (case 30): each is refused, the connection ends, and bytes that follow are not taken for a
+// request.
 func TestWire(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -48,7 +48,7 @@ type world struct {
 	policy *policy
 	// results is edge.Config.ResultBytes.
 	results int64
-	// untracked edges record nothing, for what has nothing to do with the trail.
+	// untracked edges record nothing, for tests that do not concern the trail.
 	untracked bool
 	// again is how often a call was made again that the trail could not take, by key.
 	again sync.Map
@@ -61,7 +61,7 @@ var together = bustest.Shared[*world]{Start: newWorld}
 
 func newWorld(t testing.TB) *world { return newWorldOf(t, 0) }
 
-// newWorldOf is a world whose edges hold that many bytes of results, and record nothing.
+// newWorldOf returns a world with edges that hold that many bytes of results, and record nothing.
 func newWorldOf(t testing.TB, results int64) *world {
 	return (&world{results: results, untracked: results > 0}).start(t)
 }
@@ -158,7 +158,7 @@ func (w *world) keepTrail(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*answerTime)
 	defer cancel()
-	// What a loaded machine delivers too late comes again after that.
+	// Messages that a loaded machine delivers too late come again after that.
 	s, err := audit.New(ctx, audit.Env{DataEnv: service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}, AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -238,8 +238,7 @@ func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	return gateway.Principal{Name: c.Bearer, Tenant: "acme"}, nil
 }
 
-// local is the Authenticator of an edge whose one client is known: stdio has no
-// credentials.
+// local is the Authenticator of an edge with one known client: stdio has no credentials.
 type local string
 
 func (l local) Authenticate(ctx context.Context, _ gateway.Credentials) (gateway.Principal, error) {
@@ -289,7 +288,7 @@ func (p *policy) admissions(key string) int {
 	return p.asked[key]
 }
 
-// keyIn is the member key of arguments, empty if there is none.
+// keyIn is the member key of arguments, or empty.
 func keyIn(arguments []byte) string {
 	var in struct {
 		Key string `json:"key"`

@@ -77,7 +77,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 	each("is killed", vanishes(20*time.Second))
 }
 
-// forget drops changes that clients heard of, so that the next one is of what comes now.
+// forget drops changes that clients heard of, so the next one they hear of is new.
 func forget(clients []*client) {
 	for _, c := range clients {
 		for len(c.changed) > 0 {

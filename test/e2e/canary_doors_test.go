@@ -103,7 +103,7 @@ func (f *fleetOfCanaries) elsewhere(h http.Header) {
 	h.Set("X-Forwarded-For", fmt.Sprintf("10.%d.%d.1", networks.n>>8, networks.n&255))
 }
 
-// socket opens a WebSocket, says something wrong, and returns what was said.
+// socket opens a WebSocket, sends something wrong, and returns the messages.
 func (f *fleetOfCanaries) socket(t *testing.T, h http.Header) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
@@ -127,7 +127,7 @@ func (f *fleetOfCanaries) socket(t *testing.T, h http.Header) string {
 	return fmt.Sprint(string(raw), err)
 }
 
-// call calls over gRPC, and returns what was said.
+// call calls over gRPC, and returns the messages.
 func (f *fleetOfCanaries) call(t *testing.T, h http.Header) string {
 	t.Helper()
 	conn, err := rpc.NewClient(f.grpc, rpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: f.roots})))

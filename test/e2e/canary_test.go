@@ -24,7 +24,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 )
 
-// canaries are secrets that were planted, by what they are.
+// canaries are the planted secrets, by their kind.
 type canaries struct {
 	// credentials must not be in anything that is written or said. parameters are
 	// secrets that a client gives a tool: the service is told, and nobody else.
@@ -43,7 +43,7 @@ func found(in map[string]string, text string) (all []string) {
 	return all
 }
 
-// overheard is what an operator hears who may hear everything.
+// overheard has the messages that an operator with all rights hears.
 type overheard struct {
 	mu       sync.Mutex
 	subjects bytes.Buffer
@@ -159,7 +159,7 @@ func startCanaries(t *testing.T) *fleetOfCanaries {
 	f.http, f.grpc, f.metrics = u.Host, ready.grpc, ready.metrics
 	run("testservice", "testservice", nil)
 	run("audit", "busbar", nil, "audit", "serve")
-	// These reach nobody, with what they have to prove who they are.
+	// These programs reach nobody, with their credentials.
 	const nobody = "127.0.0.1:1"
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.Write(&f.upstream)
@@ -204,8 +204,7 @@ func startCanaries(t *testing.T) *fleetOfCanaries {
 	return f
 }
 
-// plantFiles makes canaries of what is in files: seeds, keys that seal, keys of
-// certificates.
+// plantFiles makes canaries of secrets in files: seeds, keys that seal, keys of certificates.
 func (f *fleetOfCanaries) plantFiles(t *testing.T, secrets string, keys ...string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(secrets, "*.secret"))
@@ -225,9 +224,9 @@ func (f *fleetOfCanaries) plantFiles(t *testing.T, secrets string, keys ...strin
 	}
 }
 
-// TestCanaries plants secrets of all kinds into a run of the real programs, with
-// every door used and every kind of error provoked (cases 72 and 115), and then looks
-// for them in what the programs log, answer, count, record, keep and say on the bus.
+// TestCanaries plants secrets of all kinds into a run of the real programs, with every door used
+// and every kind of error provoked (cases 72 and 115), and then looks for them in the programs'
+// logs, answers, metrics, records, files and messages on the bus.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	f := startCanaries(t)
@@ -336,7 +335,7 @@ func (f *fleetOfCanaries) gitHub(t *testing.T) {
 	}
 }
 
-// search looks for what was planted in all that is left.
+// search looks for the planted secrets in everything that is left.
 func (f *fleetOfCanaries) search(t *testing.T, rows, figures string) {
 	t.Helper()
 	look := func(where, text string, in ...map[string]string) {

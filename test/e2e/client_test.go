@@ -19,13 +19,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// Protocol versions that the tests speak, one of each era.
+// Protocol versions that the tests speak: one modern, one legacy.
 const (
 	modern = "2026-07-28"
 	legacy = "2025-11-25"
 )
 
-// client is the official Go SDK's client on one transport in one era.
+// client is the official Go SDK's client on one transport, modern or legacy.
 type client struct {
 	*mcp.ClientSession
 	changed  chan struct{} // tools/list_changed
@@ -35,7 +35,7 @@ type client struct {
 	listens chan struct{}
 }
 
-// kind is a transport and an era.
+// kind is a transport, modern or legacy.
 type kind struct{ transport, version string }
 
 func (k kind) String() string { return k.transport + " " + k.version }
@@ -156,7 +156,7 @@ func (c *client) names(t testing.TB) []string {
 	return names
 }
 
-// CallTool is that of the session, once more where NATS is not heard.
+// CallTool calls the session's CallTool, and once more if NATS was not heard.
 func (c *client) CallTool(ctx context.Context, params *mcp.CallToolParams) (r *mcp.CallToolResult, err error) {
 	for began := time.Now(); time.Since(began) < answerTime; {
 		if r, err = c.ClientSession.CallTool(ctx, params); err == nil || !bustest.StoodStill(err.Error()) {
@@ -186,8 +186,7 @@ func textOf(r *mcp.CallToolResult) string {
 	return ""
 }
 
-// wireError is the JSON-RPC error in an error of the SDK's, nil if there is
-// none.
+// wireError is the JSON-RPC error in an error of the SDK, or nil.
 func wireError(err error) *jsonrpc.Error {
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {

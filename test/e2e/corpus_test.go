@@ -15,8 +15,8 @@ type refused struct {
 	reason     string
 }
 
-// appendCall is a tools/call that would run, with a place for what is wrong:
-// members before method, and further arguments.
+// appendCall is a tools/call that would run, with places for the mistake: members before method,
+// and further arguments.
 func appendCall(before, arguments string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":"tools/call","params":{"name":"append","arguments":{%s"key":"KEY"},%s}}`, before, arguments, metaMember)
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// TestCrowd has hundreds of clients of both eras, whose ids and progress tokens
-// are all the same, call through two edges at once. Each gets what is its own:
-// SDK servers that shared a transport have sent one client's answers to another
-// (CVE-2026-25536).
+// TestCrowd makes hundreds of modern and legacy clients, all with the same ids and progress tokens,
+// call through two edges at once. Each gets its own answers: SDK servers that shared a transport
+// have sent one client's answers to another (CVE-2026-25536).
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t)

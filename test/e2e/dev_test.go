@@ -99,7 +99,7 @@ func TestDevTwice(t *testing.T) {
 	if code := first.wait(5 * time.Second); code != 0 {
 		t.Errorf("the first exited with %d", code)
 	}
-	// Now the directory is free, and what was in it does no harm.
+	// Now the directory is free, and its old content does no harm.
 	third := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dev.data)
 	if got := third.awaitReady(); got.data != dev.data {
 		t.Errorf("the third says %+v", got)
@@ -133,7 +133,7 @@ func TestTakenPorts(t *testing.T) {
 		if strings.HasSuffix(got.nats, address) {
 			t.Errorf("says it is at %s, which is taken", got.nats)
 		}
-		// What the ready line says is true.
+		// The ready line is true.
 		hello := start(t, "hello", "--nats", got.nats)
 		awaitInstances(t, got.nats, "hello", 1)
 		hello.kill()
@@ -152,8 +152,8 @@ func TestTakenPorts(t *testing.T) {
 	})
 }
 
-// TestBadStart has one clear line, and nothing on standard output, for what
-// cannot work.
+// TestBadStart requires one clear line, and nothing on standard output, for a start that cannot
+// work.
 func TestBadStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -40,7 +40,7 @@ func TestTextRestarts(t *testing.T) {
 		// fine are the failures a caller may see, by reason and executed.
 		fine []string
 	}{
-		// What runs when a process is killed is lost, and says so.
+		// A call that runs when a process is killed is lost, and says so.
 		{"killed", syscall.SIGKILL, []string{"unavailable/no", "unavailable/unknown", "peer_lost/unknown", "unknown_tool/no"}},
 		// A service that is asked to stop finishes what it has; later calls find
 		// nobody.

@@ -80,7 +80,7 @@ var variants = []variant{
 	{"initialize is gone", []header{{"Mcp-Method", "initialize"}}, strings.Replace(withID("1"), "tools/call", "initialize", 1), 404, -32601, "method_not_found"},
 	{"a client's response", nil, `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, -32600, "invalid_request"},
 
-	// What the body is.
+	// The type of the body.
 	{"charset=utf-8", []header{{"Content-Type", "application/json; charset=utf-8"}}, "", 200, 0, ""},
 	{"charset=UTF-8 in quotes", []header{{"Content-Type", `application/json;charset="UTF-8"`}}, "", 200, 0, ""},
 	{"encoding identity", []header{{"Content-Encoding", "identity"}}, "", 200, 0, ""},
@@ -92,7 +92,7 @@ var variants = []variant{
 	{"encoding gzip", []header{{"Content-Encoding", "gzip"}}, "", 415, -1, ""},
 	{"encoding gzip behind identity", []header{{"Content-Encoding", "identity"}, {"Content-Encoding", "gzip"}}, "", 415, -1, ""},
 
-	// What the client takes.
+	// The types that the client accepts.
 	{"Accept JSON alone", []header{{"Accept", "application/json"}}, "", 200, 0, ""},
 	{"Accept stream alone", []header{{"Accept", "text/event-stream"}}, "", 200, 0, ""},
 	{"Accept anything", []header{{"Accept", "*/*"}}, "", 200, 0, ""},
@@ -100,7 +100,7 @@ var variants = []variant{
 	{"no Accept", []header{{"Accept", ""}}, "", 200, 0, ""},
 	{"Accept neither", []header{{"Accept", "text/html"}}, "", 406, -1, ""},
 
-	// Who asks: pages in a browser, and names that lead here.
+	// The origin: pages in a browser, and names that lead here.
 	{"Origin of this machine", []header{{"Origin", "http://localhost:6274"}}, "", 200, 0, ""},
 	{"Origin evil", []header{{"Origin", "https://evil.example"}}, "", 403, 1403, "forbidden"},
 	{"Origin null", []header{{"Origin", "null"}}, "", 403, 1403, "forbidden"},
@@ -169,8 +169,7 @@ func modernHeadersWithout(replaced []header) []header {
 	})
 }
 
-// TestParameterHeaders calls a tool whose schema mirrors parameters into
-// headers.
+// TestParameterHeaders calls a tool with a schema that mirrors parameters into headers.
 func TestParameterHeaders(t *testing.T) {
 	e := testEdge.Use(t)
 	t.Parallel()

@@ -94,7 +94,7 @@ func (l *load) finish() []call {
 	return l.calls
 }
 
-// report is what a test judges a load by.
+// report has the figures by which a test judges a load.
 type report struct {
 	total, failed int
 	slowest       time.Duration

@@ -78,7 +78,7 @@ type reply struct {
 	status        int
 	header        http.Header
 	body          []byte
-	message       message // the response; zero if there was none
+	message       message // the response; zero if it is missing
 	responses     int
 	notifications []message
 }

@@ -28,8 +28,8 @@ func modernCall(t testing.TB, url, id, tool, arguments string) *http.Request {
 	return post(t, url, modernBody(id, "tools/call", members, ""), modernHeaders("tools/call", tool)...)
 }
 
-// startStream makes a request whose answer is a stream. started has a value
-// once the first notification is there, done when the response is.
+// startStream makes a request that is answered with a stream. started has a value once the first
+// notification is there, done when the response is.
 func startStream(t testing.TB, r *http.Request, done chan<- call) (started <-chan struct{}) {
 	t.Helper()
 	first := make(chan struct{}, 1)

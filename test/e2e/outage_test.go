@@ -48,7 +48,7 @@ func TestBusOutage(t *testing.T) {
 	})
 	r := judge(l.finish())
 	t.Log(r)
-	// What was on its way when the bus went is lost, and says so; the rest never
-	// left the edge.
+	// Calls that were on their way when the bus went are lost, and say so; the rest never left the
+	// edge.
 	allow(t, r, time.Second, "unavailable/no", "peer_lost/unknown", "unknown_tool/no")
 }

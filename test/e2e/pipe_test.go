@@ -117,7 +117,7 @@ func (p *pipe) tryCall(within time.Duration, method, params string) (message, er
 	return m, err
 }
 
-// initialize makes the pipe a session of the legacy era.
+// initialize makes the pipe a legacy session.
 func (p *pipe) initialize(version string) message {
 	p.t.Helper()
 	m := p.call("initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}`, version))

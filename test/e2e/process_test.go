@@ -27,8 +27,8 @@ type process struct {
 	stderr bustest.Log
 	exited chan struct{}
 
-	// extra is what a server writes after its ready line; drained is closed
-	// when there will be no more. Nil before awaitReady.
+	// extra is the output of a server after its ready line; drained is closed at its end. Nil
+	// before awaitReady.
 	extra   bustest.Log
 	drained chan struct{}
 }
@@ -103,14 +103,14 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// wait returns the exit code, -1 for a signal's, and fails the test if the
-// process has not ended in time.
+// wait returns the exit code, or -1 after a signal, and fails the test if the process has not ended
+// in time.
 func (p *process) wait(within time.Duration) int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
 	case <-time.After(within + slack):
-		// What it waits for is shown with its standard error.
+		// The stacks, with its standard error, show what it waits for.
 		p.signal(syscall.SIGQUIT)
 		<-p.exited
 		p.t.Fatalf("%s did not exit in %v", p.cmd.Args, within)
@@ -118,7 +118,7 @@ func (p *process) wait(within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// ready is what the line says that a server prints when it is up.
+// ready has the values of the line that a server prints when it is ready.
 type ready struct{ mcp, grpc, metrics, nats, data, oauth string }
 
 var readyLine = regexp.MustCompile(`^busbar \S+ is ready:(?: mcp=(\S+))?(?: grpc=(\S+))?(?: metrics=(\S+))? nats=(\S+)(?: data=(\S+))?(?: oauth=(\S+))?$`)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// proxy is what stands before the edges of a fleet: it gives each connection to
-// one that takes it.
+// proxy is a proxy in front of the edges of a fleet: it gives each connection to an edge that
+// accepts it.
 type proxy struct {
 	net.Listener
 	targets []string

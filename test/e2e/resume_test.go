@@ -59,8 +59,8 @@ func (c *comeback) run(t testing.TB, body string) error {
 	return fmt.Errorf("no answer in %v", bustest.Patience)
 }
 
-// read takes what one connection brings. Its end is no error once the answer
-// is there.
+// read takes everything that one connection brings. Its end is not an error once the answer is
+// there.
 func (c *comeback) read(r *http.Request) error {
 	resp, err := httpClient.Do(r)
 	if err != nil {
@@ -253,8 +253,8 @@ func TestEdgeKilledInStream(t *testing.T) {
 	})
 }
 
-// TestEdgeKilledAtQuestion kills the edge whose question the official client is
-// about to answer. The other edge asks anew.
+// TestEdgeKilledAtQuestion kills an edge when the official client is about to answer its question.
+// The other edge asks again.
 func TestEdgeKilledAtQuestion(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t)

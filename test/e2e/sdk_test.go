@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
-// TestSDK puts the official Go client, of both eras and over every transport,
-// before a whole Busbar with a second edge.
+// TestSDK puts the official Go client, modern and legacy and over every transport, before a whole
+// Busbar with a second edge.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	_, dev := startDev(t)
@@ -56,7 +56,7 @@ func TestSDKOwnBus(t *testing.T) {
 	}
 }
 
-// TestOldVersions has the client speak each version of the legacy era.
+// TestOldVersions makes the client speak each legacy version.
 func TestOldVersions(t *testing.T) {
 	t.Parallel()
 	_, dev := startDev(t)
@@ -189,7 +189,7 @@ func sdkLarge(t *testing.T, c *client) {
 	}
 }
 
-// sdkAsk is answered in both eras: 2026-07-28 has the question in the result,
+// sdkAsk is answered in modern and legacy versions: 2026-07-28 has the question in the result,
 // before that the edge asks on the client's stream.
 func sdkAsk(t *testing.T, c *client) {
 	if got := textOf(c.call(t, "ask", nil)); !strings.Contains(got, "accept Ada") {

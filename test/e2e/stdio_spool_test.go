@@ -54,7 +54,7 @@ func TestStdioSpool(t *testing.T) {
 		_, err := first.tryCall(answerTime, "tools/call", callAnalyze)
 		return err != nil
 	})
-	// Not only that of the call before, which NATS may not have taken any more.
+	// Not only the previous call's record, which NATS may not have accepted any more.
 	eventually(t, "its record waits on the disk", func() bool {
 		for path := range spools(t, dir) {
 			raw, err := os.ReadFile(path)

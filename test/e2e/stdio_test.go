@@ -97,9 +97,9 @@ func TestStdioShared(t *testing.T) {
 	}
 }
 
-// TestStdioJoinsEarly joins a data directory whose holder runs the bus and not
-// yet the services, as when desktop clients start together: it answers when the
-// tools are there, for a client may list them only once.
+// TestStdioJoinsEarly joins a data directory while its holder runs the bus but not yet the
+// services, as when desktop clients start together. It answers when the tools are there, because a
+// client may list them only once.
 func TestStdioJoinsEarly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestStdioJoinsEarly(t *testing.T) {
 	}
 }
 
-// holderOf reads who holds a data directory.
+// holderOf reads the holder of a data directory.
 func holderOf(t *testing.T, dir string) int {
 	t.Helper()
 	var a struct {
@@ -246,8 +246,8 @@ func TestStdioEnd(t *testing.T) {
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			t.Parallel()
-			// What is in flight has a second and a half to end: a machine that stands still
-			// may miss that, and tries again.
+			// Calls in flight have a second and a half to end. A machine that stands still may miss
+			// that, and tries again.
 			var err error
 			for round := range 5 {
 				if err = stdioEnd(t, nats, ledger, fmt.Sprint(end.name, " ", round), end.within, end.do, end.answered); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// task is what tasks/get says of one.
+// task is a task, as tasks/get returns it.
 type task struct {
 	TaskID        string `json:"taskId"`
 	Status        string `json:"status"`

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// eventually waits for what has to happen, and fails the test after answerTime.
+// eventually waits until ok holds, and fails the test after answerTime.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	within(t, answerTime, what, ok)
 }
 
-// within is eventually with another time. What takes long is asked for less often, since
-// each time is work of several processes.
+// within is eventually with another time. It asks less often during a long wait, because each
+// question is work for several processes.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()

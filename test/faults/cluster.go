@@ -18,7 +18,7 @@ import (
 
 var servers = []string{"nats-1", "nats-2", "nats-3"}
 
-// stream is what a NATS server says of one.
+// stream is the state of a stream by a NATS server.
 type stream struct {
 	Name    string `json:"name"`
 	Cluster struct {
@@ -38,7 +38,7 @@ func (w *world) ask(ctx context.Context, server, path string, into any) error {
 	return err
 }
 
-// stream is one as the part has it that leads it, by its name or that of a bucket.
+// stream returns a stream as its leader has it, by its own name or a bucket's.
 func (w *world) stream(ctx context.Context, name string) (s stream, leader string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -54,7 +54,7 @@ func (w *world) stream(ctx context.Context, name string) (s stream, leader strin
 			}
 			for _, a := range said.Accounts {
 				for _, s := range a.Streams {
-					// The name of a server is that of its host, which is an address here.
+					// A server has the name of its host, which is an address here.
 					if (s.Name == name || s.Name == "KV_"+name) && strings.HasPrefix(w.fleet.At(server, ""), s.Cluster.Leader+":") {
 						return s, server, nil
 					}
@@ -73,7 +73,7 @@ func (w *world) check(ctx context.Context) error {
 	return err
 }
 
-// onBus are the flags of who looks at the bus.
+// onBus returns the flags of a command that looks at the bus.
 func (w *world) onBus() []string {
 	urls, user := w.bus()
 	return []string{"--nats", urls, "--nats-ca", filepath.Join(user, "ca.pem"), "--nats-nkey", filepath.Join(user, permission.Operator+".secret")}
@@ -88,7 +88,7 @@ func (w *world) bus() (urls, operator string) {
 	return strings.Join(all, ","), filepath.Join(w.fleet.Volume("bus"), permission.Operator)
 }
 
-// wrong is what "busbar doctor" finds wrong, and what it says would mend that.
+// wrong returns the problems that "busbar doctor" finds, with its advice.
 func (w *world) wrong(ctx context.Context) (said []string, err error) {
 	out, err := w.busbar(ctx, append([]string{"doctor", "--json", "--wait", "3s"}, w.onBus()...)...)
 	var all struct {
@@ -113,8 +113,8 @@ func (w *world) wrong(ctx context.Context) (said []string, err error) {
 // saysReady is in the line with which a service begins its work.
 const saysReady = " is ready: "
 
-// again stops a part and starts it, and waits for what an operator would wait for before
-// the next one: a NATS server has caught up, a service says that it is ready.
+// again stops a part and starts it. Then it waits, as an operator would before the next part, until
+// a NATS server has caught up, or a service says that it is ready.
 func (w *world) again(ctx context.Context, part string) error {
 	said, err := os.ReadFile(w.fleet.Log(part))
 	if err != nil {

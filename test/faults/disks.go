@@ -22,8 +22,7 @@ type disk struct {
 	size int64
 }
 
-// What a server of PostgreSQL and its log need is 60 MiB when it starts; a NATS server needs
-// hardly anything.
+// A PostgreSQL server and its log need 60 MiB when it starts; a NATS server needs hardly anything.
 var (
 	serverDisks = [][]disk{
 		{{"database", 192 << 20}},
@@ -88,7 +87,7 @@ func (w *world) filled(ctx context.Context, parts []string, f func()) error {
 	return <-ended
 }
 
-// fill takes all the room there is, and what becomes free.
+// fill takes all free space, and space that becomes free.
 func fill(ctx context.Context, files []*os.File) error {
 	some := make([]byte, 64<<10)
 	for ctx.Err() == nil {
@@ -137,8 +136,8 @@ func (w *world) restored(ctx context.Context, parts []string) (restarted bool, e
 	return true, whole(waiting)
 }
 
-// fillDisks has disks full for a while, one set after the other. What a client is told then
-// is judged: reads go on, and a write that is refused without a key did not run.
+// fillDisks fills disks for a while, one set after the other. The answers to clients are judged:
+// reads go on, and a write that is refused without a key did not run.
 func fillDisks(all [][]disk) func(context.Context, *world) error {
 	return func(ctx context.Context, w *world) error {
 		if len(w.disks) == 0 {

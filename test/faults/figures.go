@@ -46,7 +46,7 @@ var figures = []figure{
 	{name: "h10", what: "the audit trail is tampered with", short: 10 * time.Second, long: 30 * time.Second, run: tamper},
 }
 
-// smoke is what a minute or two can say.
+// smoke is a short run of a minute or two.
 var smoke = figure{name: "smoke", what: "an edge, a service, a NATS server and Postgres are killed, an edge is cut off", short: 40 * time.Second, long: 40 * time.Second, run: func(ctx context.Context, w *world) error {
 	_, err := w.under(ctx, load.Load{}, func(ctx context.Context) error {
 		for _, part := range []string{"edge-1", "ledger", "database", "resource-2", "nats-2"} {

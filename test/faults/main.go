@@ -1,5 +1,5 @@
-// Command faults takes parts of a fleet away under load, and compares what clients were
-// told, what ran and what the audit trail says. "go run ./test/faults --help".
+// Command faults takes parts of a fleet away under load, and compares the answers to clients, the
+// executions and the audit trail. "go run ./test/faults --help".
 package main
 
 import (

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// What is planted replaces texts of the sources as they are today.
+// Each planted bug replaces a text of the sources as they are today.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	root, err := checkout()

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/oracle"
 )
 
-// result is what came of one figure.
+// result is the result of one figure.
 type result struct {
 	figure, what string
 	began        time.Time
@@ -152,7 +152,7 @@ func (r *result) loads() string {
 	return fmt.Sprintf("%.1f to %.1f", slices.Min(r.load), slices.Max(r.load))
 }
 
-// report is what a run writes for others.
+// report is the report that a run writes.
 type report struct {
 	version string
 	seed    uint64
@@ -168,7 +168,7 @@ func (r *report) found() (n int) {
 	return n
 }
 
-// short is what was found, a line for each oracle.
+// short lists the findings, a line for each oracle.
 func (r *report) short() string {
 	var b strings.Builder
 	for _, f := range r.results {
@@ -180,7 +180,7 @@ func (r *report) short() string {
 	return b.String()
 }
 
-// version is that of a checkout.
+// version returns the version of a checkout.
 func version(root string) string {
 	cmd := exec.Command("git", "describe", "--always", "--dirty")
 	cmd.Dir = root

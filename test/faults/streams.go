@@ -17,7 +17,8 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/oracle"
 )
 
-// openTime bounds the opening of all streams, cutTime how long the edge may keep who does not read.
+// openTime bounds the opening of all streams, cutTime how long the edge may keep a client that does
+// not read.
 const (
 	openTime = 2 * time.Minute
 	cutTime  = time.Minute
@@ -174,7 +175,7 @@ func listen(ctx context.Context, edge string, n int, uri string) (*listening, er
 	return l, nil
 }
 
-// size is what a process has.
+// size is the memory and the number of open files of a process.
 type size struct {
 	memory float64
 	files  int

@@ -24,7 +24,7 @@ const waves = 5
 // stuck has readers ask for more than the kernel takes for them and never read, while
 // others call.
 func (w *world) stuck(ctx context.Context, edge string, n int) error {
-	// 64 MiB are what one address may leave unread at an edge.
+	// One address may leave 64 MiB unread at an edge.
 	const uri, size = "faults:large", 300_000
 	body := fmt.Sprintf(`{"uri":%q,"text":%q}`, uri, strings.Repeat("x", size))
 	if a := caller.REST(ctx, edge, caller.Call{Tool: "create_resource", Arguments: body, Key: uri}); !a.OK {
@@ -90,8 +90,8 @@ func tooks(calls []history.Call, within []oracle.Span) (all []time.Duration) {
 	return all
 }
 
-// kernelMemory is what the kernel has for TCP, in bytes: what was written and not read,
-// above all; 0 where it does not tell.
+// kernelMemory is the kernel's memory for TCP, in bytes: mostly bytes that were written and not
+// read. 0 if the kernel does not say.
 func kernelMemory() float64 {
 	raw, _ := os.ReadFile("/proc/net/sockstat")
 	_, line, _ := strings.Cut(string(raw), "TCP: ")

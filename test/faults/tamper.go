@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/oracle"
 )
 
-// chain is what "busbar audit verify" says of one.
+// chain is the verdict of "busbar audit verify" on a chain.
 type chain struct {
 	Tenant  string `json:"tenant"`
 	First   int64  `json:"first"`
@@ -76,7 +76,7 @@ func tamper(ctx context.Context, w *world) error {
 	if _, err := w.under(ctx, load.Load{}, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	// Two instances sign at times of their own, and between these is no time to tamper.
+	// Two instances sign at different times, which leaves no time to tamper between them.
 	if err := w.fleet.Stop("audit-2"); err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func (w *world) signed(ctx context.Context) (c chain, err error) {
 	}
 }
 
-// alone makes changes while the service does not write: who holds rows of the one table and
-// waits for the other would be in its way, and it in theirs.
+// alone makes changes while the service does not write. Otherwise each could hold rows of one table
+// while it waits for the other table.
 func alone(ctx context.Context, db *pgx.Conn, change func() error) error {
 	_, err := db.Exec(ctx, `BEGIN; LOCK TABLE audit_chain, audit_event IN EXCLUSIVE MODE`)
 	if err == nil {
@@ -194,7 +194,7 @@ func alone(ctx context.Context, db *pgx.Conn, change func() error) error {
 	return err
 }
 
-// verify is what the command says of the chain of those without a tenant.
+// verify returns the command's verdict on the chain of callers without a tenant.
 func (w *world) verify(ctx context.Context) (c chain, err error) {
 	out, failed := w.busbar(ctx, "audit", "verify", "--json", "--data-dir", filepath.Join(w.dir, "parts/edge-1/data"))
 	var said struct {

@@ -10,21 +10,21 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/oracle"
 )
 
-// variant is a part whose world is another one: its program is built of sources that see to
-// that. It is no bug, and nothing may come of it.
+// variant is a part with another environment: its program is built of sources that simulate that.
+// It is not a bug, and must have no consequences.
 type variant struct {
 	name, part, program string
 	edits               []edit
 }
 
 var (
-	// What a network was given may be heard twice.
+	// A network may deliver a message twice.
 	sendsTwice = variant{"every request and permit is sent twice", "edge-2", busbarProgram, []edit{
 		{busDir + "swap.go", "	err := c.nc.PublishRequest(subject, reply, data)\n	if err != nil && !c.nc.IsClosed() {", "	err := c.nc.PublishRequest(subject, reply, data)\n	_ = c.nc.PublishRequest(subject, reply, data)\n	if err != nil && !c.nc.IsClosed() {"},
 		{busDir + "permit.go", "		err = a.caller.conn.nc.PublishMsg(msg)", "		_ = a.caller.conn.nc.PublishMsg(msg)\n		err = a.caller.conn.nc.PublishMsg(msg)"},
 	}}
-	// The clock is that of the bus's protocol: deadlines, announcements, seals. A program's
-	// other times are this machine's, which its libraries ask for themselves.
+	// This is the clock of the bus's protocol: deadlines, announcements, seals. For other times a
+	// program's libraries ask this machine.
 	behind = variant{"2 min behind", "edge-2", busbarProgram, []edit{
 		{busDir + "conn.go", "c.now = time.Now\n", "c.now = func() time.Time { return time.Now().Add(-2 * time.Minute) }\n"}}}
 	ahead = variant{"45 s ahead", "ledger-2", ledgerProgram, []edit{

@@ -33,7 +33,7 @@ import (
 // notHere are parts of docker-compose.yml that no figure is about.
 var notHere = []string{"github", "github-2", "planning", "planning-2", "prompt", "prompt-2", "batch", "batch-2", "weather", "weather-2", "prometheus", "grafana"}
 
-// world is one fleet, and what happens to it.
+// world is one fleet, with the events of a run.
 type world struct {
 	root, dir        string
 	seed             uint64
@@ -250,9 +250,8 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	return calls, nil
 }
 
-// judged is what is known of a run, and what was found. A trail that still lacks an event is
-// read again for a while: an edge that stood still, or a slow disk, has it later than the
-// last look.
+// judged returns the facts of a run, and the findings. A trail that still lacks an event is read
+// again for a while, because an edge that stood still, or a slow disk, may deliver it late.
 func (w *world) judged(ctx context.Context, calls []history.Call, began time.Time) (r oracle.Run, found []oracle.Finding, err error) {
 	late := func(f oracle.Finding) bool { return f.Oracle == oracle.Begun || f.Oracle == oracle.Ended }
 	for deadline := time.Now().Add(trailTime); ; {
@@ -313,7 +312,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// busbar runs the command for who runs the fleet.
+// busbar runs the command as the operator of the fleet.
 func (w *world) busbar(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, w.fleet.Program("busbar"), args...)
 	cmd.Env = []string{"HOME=" + w.dir, "BUSBAR_URL=http://" + w.addresses()[0], "BUSBAR_TIMEOUT=0", "BUSBAR_DATABASE_URL=" + fmt.Sprintf(databaseURL, w.fleet.At("database", "5432"))}
@@ -339,8 +338,8 @@ func (w *world) asked(ctx context.Context, args ...string) (out []byte, err erro
 	}
 }
 
-// trail is what the trail says of the counted tools, once it has what was on its way:
-// what a reader had that lost its server comes to another after 30 s.
+// trail returns the events of the counted tools, once the trail has those on their way. Events of a
+// reader that lost its server come to another reader after 30 s.
 func (w *world) trail(ctx context.Context, since time.Time) (rows []oracle.Row, err error) {
 	for deadline := time.Now().Add(3 * time.Minute); ; {
 		waits, _, err := w.stream(ctx, "AUDIT")

@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// isDatabase reports whether a part is PostgreSQL, whose image makes its data and its
-// first database itself.
+// isDatabase reports whether a part is PostgreSQL. Its image makes the data directory and the first
+// database by itself.
 func isDatabase(part types.ServiceConfig) bool { return strings.HasPrefix(part.Image, "postgres:") }
 
 // endSignal stops a part; PostgreSQL does not wait for its clients then.
@@ -57,7 +57,7 @@ func (f *Fleet) databaseCommand(part types.ServiceConfig) ([]string, error) {
 	}, nil
 }
 
-// prepareDatabase makes the data directory, and has the server run as who may run it.
+// prepareDatabase makes the data directory, and makes the server run as a user that may run it.
 func (f *Fleet) prepareDatabase(ctx context.Context, part types.ServiceConfig, c *exec.Cmd) error {
 	dir := f.data(part)
 	if os.Geteuid() == 0 {

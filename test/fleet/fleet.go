@@ -36,7 +36,7 @@ type Fleet struct {
 	root    string
 	out     io.Writer
 	built   map[string]bool
-	// instead are programs of parts that run others than what this checkout builds.
+	// instead has the programs of parts that run another program than this checkout builds.
 	instead map[string]string
 }
 
@@ -66,8 +66,8 @@ func New(ctx context.Context, o Options) (*Fleet, error) {
 	return &Fleet{topology: t, place: newPlace(o.Dir, cmp.Or(o.Network, "127.0.7"), t), profile: o.Profile, root: o.Root, out: o.Out, built: map[string]bool{}, instead: map[string]string{}}, nil
 }
 
-// Up starts what does not run of some parts, with what they need, or of all where none is
-// named, and waits until it can be used.
+// Up starts the named parts, or all if none is named, and the parts that they need, except those
+// that run. It waits until they can be used.
 func (f *Fleet) Up(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if _, err := f.part(name); err != nil {
@@ -109,8 +109,8 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	return nil
 }
 
-// Use has a part run another program from its next start on; the empty path is that of
-// this checkout.
+// Use makes a part run another program from its next start on; the empty path is this checkout's
+// program.
 func (f *Fleet) Use(name, path string) { f.instead[name] = path }
 
 // At is the address of a port of a part.
@@ -124,7 +124,7 @@ func (f *Fleet) Program(name string) string { return filepath.Join(f.place.dir, 
 // Volume is the directory of a volume.
 func (f *Fleet) Volume(name string) string { return filepath.Join(f.place.dir, "volumes", name) }
 
-// Log is the file with what a part says.
+// Log is the file with the output of a part.
 func (f *Fleet) Log(name string) string { return f.file(name, "log") }
 
 func (f *Fleet) part(name string) (types.ServiceConfig, error) {
@@ -214,11 +214,11 @@ func (f *Fleet) start(ctx context.Context, part types.ServiceConfig) error {
 	return nil
 }
 
-// errNotHere is of a part whose program is not on this machine.
+// errNotHere is the error of a part if its program is not on this machine.
 var errNotHere = errors.New("its program is not on this machine")
 
-// command is what a part runs here. What is built from this repository, or from a
-// module, is built; the rest has to be installed.
+// command returns the command that a part runs here. It builds programs of this repository and of
+// modules; others must be installed.
 func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string, error) {
 	name, source := program(part)
 	var args []string
@@ -267,7 +267,7 @@ func (f *Fleet) environment(part types.ServiceConfig) (env []string) {
 	for name, value := range part.Environment {
 		if value != nil {
 			text := f.place.here(part, *value)
-			if strings.HasPrefix(text, ":") { // all addresses of a container are those of the part
+			if strings.HasPrefix(text, ":") { // all addresses of a container: the part's address
 				text = f.place.address(part) + text
 			}
 			env = append(env, name+"="+text)

@@ -182,7 +182,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// An image has the licences of what is linked into its program, and of nothing else.
+// An image has the licences of everything linked into its program, and no others.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	for program, pages := range map[string]bool{"services/busbar/cmd/busbar": true, "services/text/cmd/text": false} {
@@ -213,7 +213,7 @@ func TestOneServerHasAllNames(t *testing.T) {
 	}
 }
 
-// What listens where a part would is not taken for that part, nothing is started, and a
+// A program that listens at a part's address is not taken for that part, nothing is started, and a
 // part that has ended says so.
 func TestAddressesThatAreTaken(t *testing.T) {
 	t.Parallel()
@@ -257,7 +257,8 @@ func TestAddressesThatAreTaken(t *testing.T) {
 	}
 }
 
-// Who stops a command is told whether parts run on, and a part that ends at once tells why.
+// The user that stops a command is told whether parts continue to run, and a part that ends at once
+// says why.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.Abs(root)

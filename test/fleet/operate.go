@@ -146,7 +146,7 @@ func (f *Fleet) Status() error {
 	return table.Flush()
 }
 
-// state is what a part does, in words.
+// state is the state of a part, in words.
 func (f *Fleet) state(part types.ServiceConfig) string {
 	_, err := os.Stat(f.file(part.Name, "pid"))
 	switch {
@@ -163,7 +163,7 @@ func (f *Fleet) state(part types.ServiceConfig) string {
 	return "not running"
 }
 
-// lastWords are what a part said last, without the rest of a line of JSON.
+// lastWords is the last output of a part, without the rest of a line of JSON.
 func (f *Fleet) lastWords(name string) string {
 	raw, _ := os.ReadFile(f.Log(name))
 	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")

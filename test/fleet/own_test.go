@@ -44,7 +44,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The server that stands in for the image of NATS is of the version that the file names.
+// The server that stands in for the image of NATS has the version that the file names.
 func TestVersionOfNATS(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile(filepath.Join(root, "libs/natsd/go.mod"))
@@ -126,7 +126,7 @@ func TestMountInVolume(t *testing.T) {
 	}
 }
 
-// Without files of its own a fleet is of those that Docker Compose reads: COMPOSE_FILE, or
+// Unless a fleet is given files, it uses the ones that Docker Compose reads: COMPOSE_FILE, or
 // docker-compose.yml with its override.
 func TestFilesOfCompose(t *testing.T) {
 	dir := t.TempDir()

@@ -40,7 +40,8 @@ func newPlace(dir, network string, t *topology) *place {
 	return p
 }
 
-// host is what others call a part: its name, or the one that it stands in for.
+// host is the name by which others reach a part: its own, or the name of the part that it stands in
+// for.
 func host(part types.ServiceConfig) string {
 	if all := aliases(part); len(all) > 0 {
 		return all[0]
@@ -58,15 +59,15 @@ func aliases(part types.ServiceConfig) (all []string) {
 	return all
 }
 
-// address is that of a part.
+// address returns the address of a part.
 func (p *place) address(part types.ServiceConfig) string { return p.hosts[host(part)] }
 
 // root is the directory of a part.
 func (p *place) root(name string) string { return filepath.Join(p.dir, "parts", name) }
 
-// mount makes a part's directory: volumes and mounted directories are links, mounted files
-// are copies with this machine's names in them. A mount inside of another one comes after it,
-// as it does for containers.
+// mount makes a part's directory: volumes and mounted directories are links, mounted files are
+// copies with this machine's names in them. A mount inside another one comes after it, as in
+// containers.
 func (p *place) mount(part types.ServiceConfig) error {
 	root := p.root(part.Name)
 	if err := os.MkdirAll(root, 0o755); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// topology is what docker-compose.yml says, with its profiles.
+// topology is the content of docker-compose.yml, with its profiles.
 type topology struct {
 	project *types.Project
 	// parts in the order in which they start.
@@ -65,7 +65,7 @@ func load(ctx context.Context, root, profiles string, files ...string) (*topolog
 	}
 	names := project.ServiceNames()
 	slices.Sort(names)
-	// What takes connections from the others is there when they start.
+	// Parts that accept connections from others start before them.
 	slices.SortStableFunc(names, func(a, b string) int {
 		return len(project.Services[b].Expose) - len(project.Services[a].Expose)
 	})
@@ -75,8 +75,8 @@ func load(ctx context.Context, root, profiles string, files ...string) (*topolog
 	return t, nil
 }
 
-// needed are some parts with what they depend on, in the order in which they start; all
-// parts where none is named.
+// needed returns the named parts with their dependencies, in the order in which they start; all
+// parts if none is named.
 func (t *topology) needed(names []string) (parts []types.ServiceConfig) {
 	if len(names) == 0 {
 		return t.parts
@@ -100,9 +100,9 @@ func withoutCollector(o *cli.ProjectOptions) error {
 	return nil
 }
 
-// program returns what an image runs, as this machine has it. name is the program's file,
-// and source the package that it is built from: in the directory of the part's build if it
-// begins with a dot. source is empty if the program has to be installed.
+// program returns the program of an image, as this machine has it. name is the program's file, and
+// source the package that it is built from: in the directory of the part's build if it begins with
+// a dot. source is empty if the program has to be installed.
 func program(part types.ServiceConfig) (name, source string) {
 	image, _, _ := strings.Cut(path.Base(part.Image), ":")
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// reach is what a program without other right than its own may want: another one's
-// calls and answers, JetStream, the server itself, and what edges hear.
+// reach lists subjects that a hostile program may want beyond its rights: another one's calls and
+// answers, JetStream, the server itself, and messages to edges.
 var reach = []string{
 	"mcp.call.victim.tools.call", "mcp.to.victim.i.tools.call", "mcp.reply.victim.e.c", "mcp.reply.client.e.t", "mcp.reply.gateway.victim.i.c", "mcp.ctl.victim.permit.i",
 	"mcp.ctl.edge.names", "mcp.evt.victim.updated", "mcp.audit.edge1", "mcp.task.victim", "_INBOX.victim.x", "_INBOX.edge.x",

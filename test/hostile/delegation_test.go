@@ -22,7 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// delegation is what planner is given with a call of its tool, and conn planner's
+// delegation returns the delegation that planner gets with a call of its tool, and planner's
 // connection.
 func (w *world) delegation(t *testing.T) (given []byte, conn *bus.Conn) {
 	t.Helper()
@@ -79,9 +79,9 @@ func recorded(t *testing.T, planner *bus.Conn, given []byte) (err error) {
 	return err
 }
 
-// A delegation holds for the service that it was given to. Who calls with another's,
-// with one of its own making, or as another service, is refused, and what an edge
-// sees of it is in the audit trail.
+// A delegation is valid for the service that it was given to. A service that calls with another's
+// delegation, with a forged one, or as another service, is refused. Attempts that an edge sees are
+// in the audit trail.
 func TestADelegationIsForItsService(t *testing.T) {
 	w := newWorld(t)
 	given, planner := w.delegation(t)

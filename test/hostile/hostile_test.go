@@ -13,8 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// ears are subjects that evil listens at, and what is said there that it must not
-// hear.
+// ears are subjects that evil listens at, each with a message there that it must not hear.
 var ears = []struct{ at, said string }{
 	{">", "mcp.call.text.tools.call"}, {"mcp.>", "mcp.audit.edge1"}, {"*.>", "mcp.reply.text.e.c"}, {"mcp.*.>", "mcp.to.text.i.tools.call"},
 	{"mcp.call.>", "mcp.call.text.tools.call"}, {"mcp.call.text.>", "mcp.call.text.prompts.get"}, {"mcp.call.*.tools.call", "mcp.call.text.tools.call"},
@@ -34,7 +33,7 @@ var ears = []struct{ at, said string }{
 	{"$JS.>", "$JS.API.STREAM.INFO.KV_keys"}, {"$JS.ACK.>", "$JS.ACK.TASKS.text.1.1.1.1.0"}, {"$SRV.>", "$SRV.PING.text"},
 }
 
-// What is said to others, evil does not hear. The control hears it: god, who may.
+// The service evil does not hear messages to others. The control, god, may hear them and does.
 func TestC3NobodyHearsWhatIsForAnother(t *testing.T) {
 	w := newWorld(t)
 	for _, ear := range ears {
@@ -90,8 +89,7 @@ var mouths = []string{
 	"$SRV.PING", "$SRV.INFO.text",
 }
 
-// Nothing of what evil says there comes into the account of the edges. The control
-// says the same there, and is heard.
+// No message of evil reaches the account of the edges. The control sends the same, and is heard.
 func TestNobodySpeaksForAnother(t *testing.T) {
 	w := newWorld(t)
 	for _, at := range mouths {
@@ -126,8 +124,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 }
 
-// JetStream answers where a request says. What evil has it answer comes back to evil
-// and to nobody else, whatever it says. The control has it answer there.
+// JetStream answers at the subject that a request names. Answers to evil's requests come back to
+// evil and to nobody else, whatever the requests name. The control's request is answered there.
 func TestJetStreamSpeaksForNobody(t *testing.T) {
 	w := newWorld(t)
 	for _, bucket := range []string{"tasks", "registry"} { // what is then read back, byte for byte
@@ -186,7 +184,7 @@ func TestNobodyRollsUp(t *testing.T) {
 	}
 }
 
-// What evil announces of another service, under its own name, counts for nothing.
+// Announcements of another service that evil makes under its own name count for nothing.
 func TestNobodyAnnouncesAnother(t *testing.T) {
 	w := newWorld(t)
 	announce := func(key string, ann *busv1.Announcement) {

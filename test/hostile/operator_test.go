@@ -35,7 +35,7 @@ func TestOperators(t *testing.T) {
 	if err := conn.Flush(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// Who has no secret gets nowhere, and is told what to do.
+	// A person without a secret cannot join, and is told what to do.
 	if _, err := (join.Flags{NATS: w.fleet.URL}).Connect(bounded(t), permission.Operator, "nobody"); err == nil || !strings.Contains(err.Error(), "--nats-nkey") {
 		t.Errorf("without a secret: %v", err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 )
 
-// world is a bus with an edge, the service text, which does no harm, and evil, which
-// has every power but that of the audit trail.
+// world is a bus with an edge, the service text, which does no harm, and evil, which has every
+// power except the audit trail's.
 type world struct {
 	fleet *bustest.Fleet
 	edge  *edge.Edge
@@ -135,7 +135,7 @@ func (w *world) count(subject string) int {
 	return w.seen[subject]
 }
 
-// bounded is a context for what must not succeed.
+// bounded is a context for actions that must not succeed.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Promptly)

@@ -20,8 +20,7 @@ func TestImports(t *testing.T) {
 	all := sources(t)
 	code := shipped(all)
 
-	// rooms lists the packages of ours that the packages of a room may import,
-	// besides each other.
+	// rooms lists our packages that the packages of a room may import, in addition to each other.
 	rooms := []struct {
 		room string
 		may  []string

@@ -1,5 +1,5 @@
-// Package house holds the rules of the repository as tests: who may import
-// whom, and what a file may look like.
+// Package house holds the rules of the repository as tests: which package may import which, and the
+// form of files.
 //
 // Go keeps a test's result while the files of its own module stay the same,
 // and these tests read the others: `make lint` runs them afresh.
@@ -76,8 +76,8 @@ func root(t *testing.T) string {
 	}
 }
 
-// sources reads every Go file of the repository. One that does not parse
-// counts as far as it does: to build is another test's business.
+// sources reads every Go file of the repository. A file that does not parse counts up to the error:
+// building is another test's task.
 func sources(t *testing.T) []source {
 	t.Helper()
 	top := root(t)

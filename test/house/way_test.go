@@ -71,7 +71,7 @@ func TestArchitecture(t *testing.T) {
 	})
 }
 
-// section is what a page has under a heading.
+// section is the text of a page under a heading.
 func section(t *testing.T, page, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(page, "\n## "+heading+"\n")

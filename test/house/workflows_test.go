@@ -23,8 +23,8 @@ var (
 	place   = regexp.MustCompile(`(?m)^(?:      - |    directory: )(/\S*)$`)
 )
 
-// .ci/run is the one definition of what a change must pass: each of its sections is a target
-// of the Makefile and one job of the workflow, and the workflow has no others.
+// .ci/run is the one definition of the checks for a change: each of its sections is a target of the
+// Makefile and one job of the workflow, and the workflow has no others.
 func TestWorkflows(t *testing.T) {
 	top := root(t)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(top, ".ci/run"), "--list")

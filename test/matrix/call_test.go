@@ -28,7 +28,7 @@ func icons(t *testing.T, _ *world, c *client) {
 	t.Error("the tool is not listed")
 }
 
-// plainCall has a call answered by every edge, in the form of its era.
+// plainCall requires that every edge answers a call, in the form of its version.
 func plainCall(t *testing.T, _ *world, c *client) {
 	const calls = 4
 	for i := range calls {

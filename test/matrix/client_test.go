@@ -26,9 +26,8 @@ const (
 	stdioTransport      = "stdio"
 )
 
-// client is the official Go SDK's client, with a tap between it and the edges.
-// What the SDK says proves that a client gets it, the tap that it came in the
-// form of its version.
+// client is the official Go SDK's client, with a tap between it and the edges. The SDK proves that
+// a client receives a message, the tap that it has the form of its version.
 type client struct {
 	*sdk.ClientSession
 	t         *testing.T
@@ -205,8 +204,8 @@ func (c *client) alternates(what string, a, b message) {
 	}
 }
 
-// ownStream requires that the server said m where it belongs to request r: over
-// Streamable HTTP in r's response, else on the connection's one stream.
+// ownStream requires that m came where messages of request r belong: over Streamable HTTP in r's
+// response, over other transports on the connection's one stream.
 func (c *client) ownStream(m, r message) {
 	c.t.Helper()
 	switch {

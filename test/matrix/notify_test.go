@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// progress comes under the client's token, ever growing, where the response
-// comes; and not to who gave no token.
+// progress comes under the client's token, always growing, on the stream of the response. A client
+// without a token gets none.
 func progress(t *testing.T, _ *world, c *client) {
 	params := &sdk.CallToolParams{Name: "progress"}
 	c.callWith(params)
@@ -94,7 +94,7 @@ func listChanged(t *testing.T, w *world, c *client) {
 	receive(t, "tools/list_changed after a tool was added", c.tools)
 	w.svc.RemoveTool("new")
 	receive(t, "tools/list_changed after a tool was removed", c.tools)
-	// What would come twice would come before this.
+	// A duplicate would come before this.
 	w.svc.AddPrompt(mcp.Prompt{Name: "new"}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil }, nil)
 	receive(t, "prompts/list_changed", c.prompts)
 	came := c.tap.all(said(mcp.NotifyToolsChanged))
@@ -106,8 +106,7 @@ func listChanged(t *testing.T, w *world, c *client) {
 	}
 }
 
-// resourceUpdated tells of updates whom they concern: who subscribed to the
-// resource, as long as it does.
+// resourceUpdated is sent to clients that are subscribed to the resource, and to no others.
 func resourceUpdated(t *testing.T, w *world, c *client) {
 	other := w.connect(t, c.version, c.transport)
 	c.subscribe(noteA)
@@ -122,7 +121,7 @@ func resourceUpdated(t *testing.T, w *world, c *client) {
 			t.Errorf("told of %s, not of %s", got, uri)
 		}
 	}
-	if !c.modern() { // where the end of a subscription is that of its stream
+	if !c.modern() { // where a subscription ends with its stream
 		if err := c.Unsubscribe(soon(t), &sdk.UnsubscribeParams{URI: noteA}); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +160,7 @@ func (c *client) subscribe(uri string) {
 	}
 }
 
-// onChanges requires that m came on a stream of changes of its era.
+// onChanges requires that m came on the stream of changes of its version.
 func (c *client) onChanges(m message) {
 	c.t.Helper()
 	switch {

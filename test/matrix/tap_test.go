@@ -31,7 +31,7 @@ type tap struct {
 type exchange struct {
 	// edge is the index of the edge that serves it.
 	edge int
-	// about is the HTTP method, and the MCP method of what it brings.
+	// about is the HTTP method, and the MCP method of the message.
 	about string
 	over  chan struct{}
 }
@@ -145,7 +145,7 @@ type answer struct {
 	tap  *tap
 	x    *exchange
 	rest []byte // the beginning of an event
-	// taken: the door has the connection, and what it writes is in chunks.
+	// taken: the door has taken the connection over, and writes chunks.
 	taken bool
 }
 
@@ -209,7 +209,7 @@ type taken struct {
 	over   sync.Once
 }
 
-// Write notes first, as that of an answer does.
+// Write notes first, as an answer's Write does.
 func (c *taken) Write(b []byte) (int, error) {
 	c.rest = append(c.rest, b...)
 	for {

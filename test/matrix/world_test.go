@@ -69,7 +69,7 @@ func (w *world) join(t *testing.T) *edge.Edge {
 // Resources that clients subscribe to.
 const noteA, noteB = "note:///a", "note:///b"
 
-// icon is that of a tool.
+// icon is the icon of a tool.
 const icon = "data:image/png;base64,iVBORw0KGgo="
 
 // service is the test service with resources that change.

@@ -18,7 +18,7 @@ import (
 
 var example = regexp.MustCompile(`func Example\w+\(`)
 
-// environment is that of a module outside: go resolves with mod, and compiles as
+// environment returns the environment of a module outside: go resolves with mod, and compiles as
 // libs/bustest/programs does, so that little is left to compile.
 func environment(mod string) []string {
 	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s -modcacherw -mod="+mod)
@@ -27,8 +27,8 @@ func environment(mod string) []string {
 // release is the version that the documents name.
 const release = "v0.1.0"
 
-// released is what a module outside is built with against a release of all modules of
-// this tree, at a proxy of its own.
+// released is the environment in which a module outside is built against a release of all modules
+// of this tree, at a proxy of its own.
 var released = sync.OnceValues(func() (env []string, err error) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -72,7 +72,7 @@ var released = sync.OnceValues(func() (env []string, err error) {
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(downloaded, "cache", "download")+","+others), nil
 })
 
-// contents names the files below dir by what is in them.
+// contents names the files below dir by their contents.
 func contents(dir string) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -86,7 +86,7 @@ func contents(dir string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), err
 }
 
-// unreachable is what go says when what it downloads from does not answer.
+// unreachable matches the messages of go if the server that it downloads from does not answer.
 var unreachable = regexp.MustCompile(`dial tcp|i/o timeout|TLS handshake|connection re(set|fused)|unexpected EOF|\b(429|50\d) [A-Z]`)
 
 // run runs a program as somebody outside does, and says what it printed: up to three times
@@ -151,7 +151,7 @@ func TestOutside(t *testing.T) {
 	// Beside the service, for they are linked with its test, and linking is most of this.
 	beside := strings.NewReplacer("package servicetest_test", "package main_test")
 	for _, name := range []string{"example_test.go", "example_build_test.go", "example_call_test.go", "example_resource_test.go", "example_sdk_test.go"} {
-		// An Example's name is of what its own package has.
+		// The name of an Example must name something in its own package.
 		write(name, example.ReplaceAllStringFunc(beside.Replace(read("libs/service/servicetest/"+name)), func(string) string {
 			n++
 			return fmt.Sprintf("func Example_e%d(", n)

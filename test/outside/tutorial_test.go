@@ -21,7 +21,7 @@ var (
 	shown = regexp.MustCompile("(?ms)^(?:\\*\\*`([\\w/.]+)`\\*\\*[^#`]*?\n\n)?```(\\w*)\n(.*?)^```$")
 )
 
-// guest is somebody who does what the tutorial says, in a directory of their own.
+// guest is a person who follows the tutorial, in a directory of their own.
 type guest struct {
 	home, dir string
 	env       []string

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// hands are the files that hold a call while its tool runs, in the order in which they
-// got it: those on the stack of the edge's goroutine, which waits for the answer, and on
-// that of the service's. What they only ask on the way has returned by then.
+// hands are the files that hold a call while its tool runs, in the order in which they got it: the
+// files on the stack of the edge's goroutine, which waits for the answer, and on the stack of the
+// service's. Functions that they only ask on the way have returned by then.
 type hands struct{ edge, service []string }
 
 // frame is a call of a stack: a function, and where it is.
@@ -20,8 +20,8 @@ var frame = regexp.MustCompile(`(?m)^(\S+)\(.*\)\n\t(?:\S*/)?` + regexp.QuoteMet
 // lookTime bounds how long the edge may take until it waits for the tool.
 const lookTime = time.Minute
 
-// look sees whose hands the call is in; it is called by the tool, which may be here before
-// the edge's goroutine has come to where it waits.
+// look sees whose hands the call is in. The tool calls it, perhaps before the edge's goroutine has
+// reached its wait.
 func look() (h hands, err error) {
 	for end := time.Now().Add(lookTime); time.Now().Before(end); runtime.Gosched() {
 		var waits bool
@@ -55,7 +55,7 @@ func seen() (h hands, waits bool, err error) {
 	return h, waits, nil
 }
 
-// files are those of a stack that are ours, the outermost first, each once.
+// files returns our files on a stack, the outermost first, each once.
 func files(stack string) []string {
 	var all []string
 	for _, f := range slices.Backward(frame.FindAllStringSubmatch(stack, -1)) {

@@ -85,8 +85,8 @@ var (
 	wayStep = regexp.MustCompile(`(\w+\.go) (\w+)`)
 )
 
-// documented compares the way of a call that docs/explanation/architecture.md shows with that of a
-// real one; test/house holds the form of the page.
+// documented compares the way of a call that docs/explanation/architecture.md shows with the way of
+// a real call; test/house checks the form of the page.
 func documented(held []string, passed []string) error {
 	page, err := os.ReadFile("docs/explanation/architecture.md")
 	if err != nil {

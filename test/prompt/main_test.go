@@ -1,5 +1,5 @@
-// Package prompt tests the service of prompts as clients of both eras meet it:
-// behind an edge, with several instances on one database of either engine.
+// Package prompt tests the prompt service as modern and legacy clients meet it: behind an edge,
+// with several instances on one database of either engine.
 package prompt
 
 import (
@@ -106,7 +106,7 @@ func (w *world) edge(t *testing.T) string {
 	return srv.URL + "/mcp"
 }
 
-// Versions of both eras.
+// A modern and a legacy version.
 const (
 	modern = "2026-07-28"
 	legacy = "2025-11-25"
@@ -187,7 +187,7 @@ func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any
 	return r.StructuredContent.(map[string]any), nil
 }
 
-// do is call for what must not fail.
+// do is call for calls that must not fail.
 func (c *client) do(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
 	r, err := c.call(t, tool, arguments, "")

@@ -22,7 +22,7 @@ const greet = `"name":"greet","description":"Greets","arguments":[{"name":"who",
 
 func greeting(word string) string { return fmt.Sprintf(greet, word) }
 
-// What comes with Busbar, for clients of both eras.
+// The prompts that come with Busbar, for modern and legacy clients.
 func TestStarters(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.instance(t)
@@ -102,8 +102,8 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// A prompt made at one instance is served by the others at once, and clients
-// of both eras at any edge hear of it.
+// A prompt made at one instance is served by the others at once, and modern and legacy clients at
+// any edge hear of it.
 func TestChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.instance(t)
@@ -197,7 +197,7 @@ func TestVersions(t *testing.T) {
 		refused(t, err, 1409)
 		_, err = c.call(t, "get_prompt", `{"name":"nobody"}`, "")
 		refused(t, err, -32602)
-		// What is no template is said to the model.
+		// The model is told that a text is not a template.
 		_, err = c.call(t, "update_prompt", `{"version":2,"name":"greet","messages":[{"role":"user","content":[{"type":"text","text":"{{who}}"}]}]}`, "")
 		if err == nil || !strings.Contains(err.Error(), `messages[0].content[0]: line 1: {{who}}: there is no argument "who"`) {
 			t.Errorf("%v", err)
@@ -220,7 +220,7 @@ func TestVersions(t *testing.T) {
 			}
 		}
 		check()
-		// A deletion of what Busbar brought, and all else, outlives a restart.
+		// A deletion of a built-in prompt, like everything else, outlives a restart.
 		c.do(t, "delete_prompt", `{"name":"make_plan","version":1}`)
 		stop()
 		w.instance(t)

@@ -23,9 +23,8 @@ import (
 // operatorToken reads the trail.
 const operatorToken = "0perator"
 
-// TestM16RepetitionByAServiceThatKeepsKeys: what the resource and the prompt service
-// answer from their tables is told at the REST door, and is no second effect in the
-// trail.
+// TestM16RepetitionByAServiceThatKeepsKeys: plain HTTP marks an answer that the resource or the
+// prompt service took from its tables, and the trail has no second effect for it.
 func TestM16RepetitionByAServiceThatKeepsKeys(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)

@@ -1,5 +1,5 @@
-// Package resource tries the resource service behind edges, with the official
-// client of both eras.
+// Package resource tests the resource service behind edges, with the official client, modern and
+// legacy.
 package resource
 
 import (
@@ -167,8 +167,8 @@ var engines = map[string]struct {
 	}},
 }
 
-// TestUpdatesReachEverybody: what anybody changes through any instance and edge,
-// clients of both eras hear at any other.
+// TestUpdatesReachEverybody: what anybody changes through any instance and edge, modern and legacy
+// clients hear at any other.
 func TestUpdatesReachEverybody(t *testing.T) {
 	t.Parallel()
 	for name, engine := range engines {

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// door sends MCP's messages as they are written and returns what comes back.
+// door sends MCP's messages as they are written and returns the answers.
 type door interface {
 	// send returns the answer to a request, with the notifications before it; nothing
 	// for a notification.
@@ -265,7 +265,7 @@ func (s *stream) send(t *testing.T, body string) (answer []byte, notes [][]byte)
 	return answer, notes
 }
 
-// post hands a message in. What is no message is refused there and then.
+// post sends a message. Text that is not a message is refused at once.
 func (s *stream) post(t *testing.T, body string) (refused bool, answer []byte) {
 	t.Helper()
 	resp, got := exchange(t, http.MethodPost, s.url, body, map[string]string{"Content-Type": "application/json"})

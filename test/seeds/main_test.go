@@ -1,6 +1,6 @@
-// Package seeds sends every request of the documents that Busbar was asked for in,
-// as they are written there, to the program as it is shipped. docs/evidence/seeds.md says
-// which requirement each test is of.
+// Package seeds sends every request of the documents that Busbar was asked for in, as they are
+// written there, to the program as it is shipped. docs/evidence/seeds.md says which requirement
+// each test belongs to.
 package seeds
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// world is what all tests share: the program, its work, and the interfaces outside
-// that it reads, on loopback.
+// world is shared by all tests: the program, its work, and on loopback the outside interfaces that
+// it reads.
 type world struct {
 	dir, busbar string
 	outside     []string // settings that point to them
@@ -105,7 +105,7 @@ func searched(w http.ResponseWriter, r *http.Request) {
 		"html_url":"https://github.com/owner/repo-name","description":"Opis repozytorium","stargazers_count":123}]}`)
 }
 
-// sampled is a model with OpenAI's interface: it says what it was asked.
+// sampled is a model with OpenAI's interface: it repeats its input.
 func sampled(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		MaxTokens   int     `json:"max_completion_tokens"`

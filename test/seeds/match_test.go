@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// holds says what of an expected value an answer lacks; nil for nothing. An answer may
-// have more members, and more elements in any order; of texts, … stands for any.
+// holds says which part of an expected value an answer lacks; nil if it lacks nothing. An answer
+// may have more members, and more elements in any order; in texts, … stands for any text.
 func holds(got, want any, where string) error {
 	switch want := want.(type) {
 	case map[string]any:

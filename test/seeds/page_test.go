@@ -36,8 +36,8 @@ func ownRows() (names []string) {
 	return append(names, "TestSeed000/standard tools with their metadata")
 }
 
-// TestPage holds docs/evidence/seeds.md: each requirement has a test that exists, or a decision
-// why there is none, and each row of this package is a requirement's.
+// TestPage checks docs/evidence/seeds.md: each requirement has a test that exists, or a decision
+// why it has no test, and each row of this package belongs to a requirement.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	root := "../.."

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// row is one request of a seed, as the seed has it, and what its answer has to hold.
-// Its name is what docs/evidence/seeds.md knows it by.
+// row is one request of a seed, as the seed has it, and the required contents of its answer.
+// docs/evidence/seeds.md uses the same name.
 type row struct {
 	name, request string
-	// want is what the whole answer holds; empty for a notification.
+	// want is the required content of the whole answer; empty for a notification.
 	want string
 	// notes are notifications that come before the answer.
 	notes []string

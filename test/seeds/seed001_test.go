@@ -105,7 +105,7 @@ func TestSeed001(t *testing.T) {
 			if status != r.status {
 				t.Errorf("status %d, want %d: %s", status, r.status, got)
 			}
-			if r.want != "" { // else a page
+			if r.want != "" { // otherwise a page
 				checkHolds(t, got, r.want)
 			}
 		})
@@ -243,7 +243,7 @@ func webSocket(t *testing.T, base string) {
 	}
 }
 
-// On a machine without a setting there is no model, and who asks is told what to set.
+// Without a setting there is no model, and the caller is told which variables to set.
 func TestSeed001WithoutModel(t *testing.T) {
 	t.Parallel()
 	status, got := call(t, started(t, bare).http, http.MethodPost, "/sampling", `{"messages": [{"role": "user", "content": {"type": "text", "text": "Что такое MCP?"}}], "max_tokens": 100}`)

@@ -7,7 +7,7 @@ import (
 	"github.com/busbar-mcp/busbar/examples/weather/noaatest"
 )
 
-// seed002 are the messages of seed 002, whose client speaks 2024-11-05.
+// seed002 are the messages of seed 002; its client speaks 2024-11-05.
 var seed002 = []row{
 	{name: "initialize", request: `{
   "jsonrpc": "2.0",
@@ -197,7 +197,7 @@ func TestSeed002Updates(t *testing.T) {
 	checkHolds(t, s.notice(t, "notifications/resources/updated"), `{"params": {"uri": "weather://logs"}}`)
 }
 
-// What a client of one version asks for it gets, and of others the nearest.
+// A client gets the version that it asks for, or the nearest one.
 func TestSeed002Versions(t *testing.T) {
 	t.Parallel()
 	base := started(t, dev).http

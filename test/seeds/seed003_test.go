@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// seed003 are the messages of seed 003, whose client speaks 2025-11-25.
+// seed003 are the messages of seed 003; its client speaks 2025-11-25.
 var seed003 = []row{
 	{name: "initialize", request: `{ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": "2025-11-25", "capabilities": { "sampling": {} }, "clientInfo": { "name": "MyClient", "version": "1.0" } }}`,
 		want: `{ "jsonrpc": "2.0", "id": 1, "result": { "protocolVersion": "2025-11-25", "capabilities": { "tools": { "listChanged": true }, "resources": {}, "prompts": {}, "logging": {} }, "serverInfo": { "name": "…", "version": "…" } }}`},

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// seed004 are the messages of seed 004, which names no version: its client is of
-// 2025-06-18, in which arguments that fail the schema are -32602. Where it differs
-// from MCP, MCP holds (docs/adr/0006).
+// seed004 are the messages of seed 004, which names no version: its client speaks 2025-06-18, in
+// which arguments that fail the schema are -32602. Where it differs from MCP, MCP holds
+// (docs/adr/0006).
 var seed004 = []row{
 	{name: "initialize", request: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"ancplua","version":"1.0"}}}`,
 		want: `{"result": {"protocolVersion": "2025-06-18"}}`},

@@ -98,7 +98,7 @@ func (p prometheus) targets(ctx context.Context, f *fleet.Fleet) error {
 	return err
 }
 
-// target is what a panel asks.
+// target is a query of a panel.
 type target struct {
 	Expr     string `json:"expr"`
 	Legend   string `json:"legendFormat"`

@@ -58,7 +58,8 @@ func run(ctx context.Context) (err error) {
 		return fmt.Errorf("alerts: %w\n%s", err, out)
 	}
 	fmt.Println("ok: each alert is told when it has to be, and else not")
-	// Whoever takes traces has them recorded, and a recorded call is an example of a figure.
+	// With a collector calls are recorded as traces, and a recorded call is an exemplar of a
+	// figure.
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer collector.Close()
 	if err := os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL); err != nil {
@@ -105,7 +106,7 @@ const (
 	text = `{"text":"seen"}`
 	// many calls at once are more than a visitor may make.
 	many = 200
-	// refuseTime is how long is tried to be refused, and pause between two tries.
+	// refuseTime is how long the command tries to get a refusal, pause the time between two tries.
 	refuseTime = 2 * time.Minute
 	pause      = 20 * time.Millisecond
 	// failTime is how long calls fail.

@@ -255,7 +255,7 @@ func (g grpcClient) call(ctx context.Context, c caller.Call) caller.Answer {
 	}
 }
 
-// ofStatus reads a status; one that is not Busbar's is of the connection.
+// ofStatus reads a status; one that is not Busbar's comes from the connection.
 func ofStatus(err error) caller.Answer {
 	s, _ := rpcstatus.FromError(err)
 	for _, d := range s.Details() {

@@ -18,8 +18,8 @@ type disturbance struct {
 	do   func(context.Context, *world, *rand.Rand) error
 }
 
-// disturbances are what happens in turn. The first of two processes is only
-// stopped for a while, as it is measured.
+// disturbances are the disturbances, in turn. The first of two processes is only stopped for a
+// while, as it is measured.
 func disturbances() []disturbance {
 	var all []disturbance
 	for _, name := range []string{"edge-1", "ledger-1", "text-1", "batch-1", "resource-1", "audit-1"} {

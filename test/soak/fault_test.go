@@ -7,8 +7,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
-// TestFaults plants each thing that a soak must notice in what would be a good
-// one.
+// TestFaults plants each fault that a soak must notice into a good soak.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -102,7 +101,7 @@ func recorded(key string) row {
 	return r
 }
 
-// TestGrowth tells what grows from what has stopped growing.
+// TestGrowth distinguishes series that grow from series that have stopped growing.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -41,7 +41,7 @@ type edge struct {
 	web, grpc, metrics string
 }
 
-// spool is where records wait that the bus does not take, those of all edges.
+// spool is the directory in which records of all edges wait that the bus does not accept.
 func (f *fleet) spool() string { return filepath.Join(f.dir, "spool") }
 
 func startFleet(t *testing.T, bin string) *fleet {
@@ -114,7 +114,7 @@ func (f *fleet) add(name string, env []string, argv ...string) *process {
 			p.env = append(p.env, v)
 		}
 	}
-	// The command finds there what edges keep for who runs them.
+	// The command finds there the files that edges keep for their operator.
 	p.env = append(append(p.env, "XDG_STATE_HOME="+f.dir), env...)
 	f.all = append(f.all, p)
 	return p
@@ -150,7 +150,7 @@ type process struct {
 	argv []string
 	env  []string
 	log  string
-	// up reports whether it can be used; nil for what says so to nobody.
+	// up reports whether it can be used; nil for a process that does not say so.
 	up func() bool
 
 	mu     sync.Mutex
@@ -196,8 +196,8 @@ func (p *process) awaitUp(ctx context.Context) bool {
 	return p.up == nil || eventually(ctx, upTime, p.up)
 }
 
-// kill ends the process with a signal and waits until it is gone; one that does
-// not end within the time for what is in flight is killed, and that is an error.
+// kill ends the process with a signal and waits until it is gone. If it does not end within the
+// time for calls in flight, it is killed, and that is an error.
 func (p *process) kill(s syscall.Signal) error {
 	p.signal(s)
 	p.mu.Lock()
@@ -239,7 +239,7 @@ func (p *process) pid() int {
 	}
 }
 
-// eventually waits for what has to happen.
+// eventually waits until ok holds.
 func eventually(ctx context.Context, within time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(within); !ok(); {
 		if time.Now().After(deadline) || ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
-// client makes calls through a door, one at a time. Once a call has answered
-// that its connection broke, it is of no more use.
+// client makes calls through a door, one at a time. After an answer that its connection broke, it
+// cannot be used any more.
 type client interface {
 	call(context.Context, caller.Call) caller.Answer
 	close()
@@ -24,7 +24,7 @@ type door struct {
 	open func(context.Context, *fleet, *edge) (client, error)
 	// keyless: there is no place for an idempotency key.
 	keyless bool
-	// dear: a connection costs a process, so it is opened less often.
+	// A connection costs a process, so it is opened less often.
 	dear bool
 }
 

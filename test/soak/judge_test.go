@@ -27,11 +27,11 @@ type row struct {
 	Arguments struct {
 		Key string `json:"key"`
 	} `json:"arguments"`
-	// Repeated is how many refusals like that of the call the row counts; 0 for a call itself.
+	// Repeated is how many refusals like the call's the row counts; 0 for a call itself.
 	Repeated int `json:"repeated"`
 }
 
-// inLedger are the tools whose effects the ledger has.
+// inLedger are the tools with effects in the ledger.
 var inLedger = []string{"append", "approved", "steps"}
 
 // askTime is how long the command is tried again: an edge refuses it, truthfully, while NATS
@@ -66,8 +66,7 @@ func (w *world) busbarOnce(ctx context.Context, read func(io.Reader), args ...st
 	return nil
 }
 
-// trail reads all events of the tools whose effects are in the ledger, and keeps
-// them beside the logs.
+// trail reads all events of the tools with effects in the ledger, and keeps them next to the logs.
 func (w *world) trail(ctx context.Context) (rows []row, err error) {
 	kept, err := os.Create(w.f.trail)
 	if err != nil {
@@ -100,8 +99,8 @@ func (w *world) trail(ctx context.Context) (rows []row, err error) {
 // that is slow.
 const settleTime = 3 * time.Minute
 
-// settle waits until the trail has what is on its way to it: it does not grow any more, and
-// lacks nothing. What it still lacks at the end, judge finds.
+// settle waits until the trail has everything that is on its way: it does not grow any more, and
+// lacks nothing. If it still lacks something at the end, judge reports it.
 func (w *world) settle(ctx context.Context) {
 	before := -1
 	eventually(ctx, settleTime, func() bool {
@@ -126,7 +125,7 @@ func (w *world) tried(ran effects, rows []row) bool {
 	return len(try.faults()) == 0
 }
 
-// judge compares what was answered, what ran and what the trail says.
+// judge compares the answers, the executions and the trail.
 func (w *world) judge(t *testing.T) {
 	ran, err := readLedger(w.f.ledger)
 	if err != nil {
@@ -158,7 +157,7 @@ func (w *world) judgeAnswers(ran effects) {
 		}
 	}
 	for _, r := range w.refused {
-		// What ran at an instance that died, nobody knows but itself.
+		// Only an instance knows what ran there, and it may have died.
 		if strings.HasSuffix(r.kind, " keyed") && !w.killedService(r.began, r.ended) {
 			w.fault("a call with a key does not succeed", "%s: %v, at %s", r.kind, r.answer, r.began.Format(time.TimeOnly))
 		}
@@ -214,7 +213,7 @@ func (w *world) judgeTrail(ran effects, rows []row) {
 			w.fault("the trail says that it ran, and it did not", "%s of %s, call %s", end.Arguments.Key, end.Name, id)
 		}
 	}
-	// What was acknowledged is found again by its arguments.
+	// Acknowledged effects are found again by their arguments.
 	recorded := map[string]bool{}
 	for _, r := range rows {
 		if slices.Contains([]string{"ok", "replayed"}, r.Outcome) {

@@ -26,8 +26,8 @@ type (
 	}
 )
 
-// newLedgerService makes the service whose effects are lines in a file, each on
-// the disk before the call goes on.
+// newLedgerService makes a service that writes each effect as a line of a file, on the disk before
+// the call goes on.
 func newLedgerService(path string) *service.Service {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|os.O_SYNC, 0o600)
 	if err != nil {
@@ -84,7 +84,7 @@ func pause(ctx context.Context, ms int) error {
 	}
 }
 
-// effects is what ran: by key, the ids of the calls.
+// effects are the executions: by key, the ids of the calls.
 type effects map[string][]string
 
 // readLedger leaves out tasks, which run again when their instance dies.

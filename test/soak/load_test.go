@@ -24,7 +24,7 @@ type worker struct {
 	turn int
 }
 
-// scenarios are what clients do, by how often.
+// scenarios are the actions of clients, with their frequencies.
 var scenarios = []struct {
 	weight int
 	play   func(*worker, context.Context)

@@ -1,7 +1,6 @@
-// Package soak runs a whole Busbar for an hour: real processes, calls at every
-// door, and processes that are killed, stopped and started all the while. In the
-// end what was answered, what ran and what the audit trail says must agree, and
-// nothing may have grown that is bounded. "make soak" starts it.
+// Package soak runs a whole Busbar for an hour: real processes, calls at every door, and processes
+// that are killed, stopped and started all the while. In the end the answers, the executions and
+// the audit trail must agree, and nothing that is bounded may have grown. "make soak" starts it.
 package soak
 
 import (
@@ -28,8 +27,8 @@ var (
 	calm     = flag.Bool("soak.calm", false, "kill nothing")
 )
 
-// role is what a process of this binary is, when it is not the test: a soak
-// needs a NATS server and a service of its own that can be killed.
+// role is the variable that says which part a process of this binary plays, if it is not the test:
+// a soak needs a NATS server and a service of its own that can be killed.
 const role = "BUSBAR_SOAK_ROLE"
 
 func TestMain(m *testing.M) {

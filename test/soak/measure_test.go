@@ -28,10 +28,10 @@ const (
 // series is one thing measured again and again.
 type series struct {
 	name, unit string
-	// from is when it must have stopped growing, since the soak's begin; 0 for
-	// what is shown and not judged.
+	// from is the time since the soak's start by which it must have stopped growing; 0 if it is
+	// shown but not judged.
 	from time.Duration
-	// room is what it may grow by though it is flat.
+	// room is the growth that still counts as flat.
 	room float64
 	// most is a bound it must stay under; 0 for none.
 	most   float64
@@ -40,7 +40,7 @@ type series struct {
 
 type point struct{ at, value float64 }
 
-// measuring is what has been measured so far.
+// measuring has the measurements so far.
 type measuring struct {
 	f     *fleet
 	total time.Duration
@@ -118,7 +118,7 @@ func (m *measuring) sample(ctx context.Context) {
 	}
 	kept, listed := m.streams(ctx)
 	for _, p := range m.f.all {
-		// What is killed again and again has no memory to be judged.
+		// The memory of a process that is killed again and again cannot be judged.
 		if pid := p.pid(); pid != 0 && !strings.HasSuffix(p.name, "-1") {
 			rss, ok := residentBytes(pid)
 			if p == m.f.nats {
@@ -150,8 +150,8 @@ func (m *measuring) streams(ctx context.Context) (kept float64, listed bool) {
 			if most > 0 {
 				s.most = 0.9 * most
 			}
-			// A stream has stopped growing when it holds as much as it keeps, and a
-			// queue at once. What keeps for longer than the soak grows for all of it.
+			// A stream stops growing when it holds as much as it keeps, and a queue at once. A
+			// stream that keeps messages for longer than the soak grows all the time.
 			from := m.total / 3
 			if info.Config.Retention != jetstream.WorkQueuePolicy && info.Config.Name != "AUDIT" {
 				from = max(from, age+time.Minute)
@@ -197,9 +197,8 @@ func metric(ctx context.Context, address, name string) (float64, bool) {
 	return 0, false
 }
 
-// growth is the middle value of the first and of the last quarter of what was
-// measured since it must have stopped growing, and whether it has. Less than
-// five minutes say nothing.
+// growth returns the medians of the first and of the last quarter of the values since the series
+// must have stopped growing, and whether it has. Less than five minutes say nothing.
 func (s *series) growth() (before, after float64, judged, flat bool) {
 	middle := func(p []point) float64 {
 		v := make([]float64, len(p))
@@ -221,10 +220,10 @@ func (s *series) growth() (before, after float64, judged, flat bool) {
 	return before, after, judged, !judged || after <= 1.25*before+s.room
 }
 
-// goroutines is the series of those of the edge that lives throughout.
+// goroutines is the series of goroutines of the edge that is never killed.
 const goroutines = "edge-0 goroutines"
 
-// judge says what grew that must not, and what nobody could measure.
+// judge reports series that grew but must not, and series that could not be measured.
 func (m *measuring) judge(w *world) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// screen says what goes on, a line each ten seconds, and everything in the end.
+// screen reports progress, a line each ten seconds, and everything at the end.
 type screen struct {
 	w      *world
 	m      *measuring

@@ -18,10 +18,10 @@ const (
 	stillTime = 200 * time.Millisecond
 )
 
-// watch notes when the machine stood still: this process was not run, a write to the disk
-// took long, or somebody stopped a process of the fleet. A call that is refused then was not
-// refused without a reason. It asks nothing of Busbar or NATS, so that what they are slow at
-// by themselves is no excuse.
+// watch notes when the machine stood still: this process was not run, a write to the disk took
+// long, or somebody stopped a process of the fleet. A call that is refused then was not refused
+// without a reason. It asks nothing of Busbar or NATS, so their own slowness does not count as an
+// excuse.
 func (w *world) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -74,8 +74,8 @@ func stopped(pid int) bool {
 	return err == nil && strings.HasPrefix(rest, "T")
 }
 
-// stood notes that something stood still. What follows within the time to get over it is the
-// same outage.
+// stood notes that something stood still. A second one within the time to recover is the same
+// outage.
 func (w *world) stood(what string, began, ended time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,10 +90,10 @@ func (w *world) stood(what string, began, ended time.Time) {
 	w.still = append(w.still, outage{what: what + " stood still", began: began, ended: ended.Add(notice)})
 }
 
-// silences are what a call comes to because something stood still.
+// silences are the reasons of calls that fail because something stood still.
 var silences = []string{"unavailable", "peer_lost", "deadline_exceeded", "overloaded", "connection"}
 
-// excused is what was away when a call failed for a reason, or stood still; empty where it has
+// excused names what was away or stood still when a call failed for a reason; empty if the call had
 // to succeed.
 func (w *world) excused(reason string, began, ended time.Time) string {
 	if away := w.during(began, ended); away != "" || !slices.Contains(silences, reason) {

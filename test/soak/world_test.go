@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
-// world is what happens during a soak, and what is known of it.
+// world is the state of a soak, and the facts collected in it.
 type world struct {
 	f    *fleet
 	seed uint64
@@ -31,7 +31,7 @@ type world struct {
 // tally counts what became of the calls of one kind.
 type tally struct{ ok, refused, unknown, retried int }
 
-// certainty is what a client knows of an effect.
+// certainty is a client's knowledge of an effect.
 type certainty int
 
 const (
@@ -50,7 +50,7 @@ type wanted struct {
 	answer string
 }
 
-// refusal is a call that did not succeed; outside of an outage there is none.
+// refusal is a call that did not succeed. Outside an outage every call succeeds.
 type refusal struct {
 	kind         string
 	began, ended time.Time
@@ -153,9 +153,8 @@ func (w *world) once(ctx context.Context, kind string, c client, what caller.Cal
 	return a
 }
 
-// began says that something is taken away, and returns what says that it is
-// back. What was under way then may still fail for the time that peers need to
-// notice.
+// began says that something is taken away, and returns a function that says that it is back. Calls
+// under way then may still fail for the time that peers need to notice.
 func (w *world) began(what string) (over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package systemd holds deploy/systemd to what systemd takes, to docker-compose.yml and to
-// the page of settings.
+// Package systemd compares deploy/systemd with the syntax of systemd, with docker-compose.yml and
+// with the page of settings.
 package systemd
 
 import (

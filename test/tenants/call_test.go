@@ -125,7 +125,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// What is kept of one principal's results is shown to no other.
+// Kept results of one principal are not shown to another.
 func TestKeptResults(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// definition is that of a prompt.
+// definition returns the definition of a prompt.
 func definition(name, text string) string {
 	return fmt.Sprintf(`"name":%q,"description":"about %s","arguments":[{"name":"mood","type":"enum","values":["warm%s"]}],"messages":[{"role":"user","content":[{"type":"text","text":%q}]}]`,
 		name, text, text, text)
@@ -87,7 +87,7 @@ var promptGets = map[string]func(t *testing.T, w *world, token, name string) ans
 	},
 }
 
-// said is what gRPC says.
+// said is an answer of gRPC.
 func said(body string, err error) answer {
 	switch {
 	case err == nil:
@@ -132,8 +132,8 @@ func TestH9PromptsOfATenant(t *testing.T) {
 	}
 }
 
-// What is everybody's is only changed by who has no tenant, and replaced for a tenant
-// by a prompt of its own.
+// Only a principal without a tenant changes prompts that belong to everybody. A tenant replaces one
+// for itself by a prompt of its own.
 func TestEverybodysPrompts(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestEverybodysPrompts(t *testing.T) {
 	}
 }
 
-// Who listens hears of its own tenant's prompts, at any edge.
+// A client that listens hears of its own tenant's prompts, at any edge.
 func TestPromptsChangedForATenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -44,7 +44,7 @@ anonymous: []
 // secret is in all that one may not read.
 const secret = "SECRETMARK"
 
-// hidden are the names of what one may not use.
+// hidden matches names that a caller may not use.
 var hidden = regexp.MustCompile(`(?i)hidden[_:/]+[a-z]+[_/]*[0-9]*|(?:create|read|update|delete)_resource`)
 
 // vault is a service with much that is hidden, and one tool that is not. It counts
@@ -106,7 +106,7 @@ func (v *vault) service() *service.Service {
 type request struct {
 	method, path, body string
 	headers            []string
-	// names are what went into it.
+	// names are the names that it contains.
 	names string
 }
 
@@ -272,7 +272,7 @@ type wanderer struct {
 	t      *testing.T
 	w      *world
 	socket map[string]*websocket.Conn
-	// before is what the last requests over a socket said, which are answered late.
+	// before has the texts of the last requests over a socket, which are answered late.
 	before map[string][]string
 }
 

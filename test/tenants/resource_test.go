@@ -94,7 +94,7 @@ func TestResources(t *testing.T) {
 			}
 		}
 	}
-	// Where a page of one tenant ends is no place in another's list.
+	// A cursor of one tenant is not valid in another's list.
 	page := w.tool(t, ada, "list_resources", `{"limit":1}`)
 	rest := w.do(t, ada, "GET", "/resources?limit=1", "")
 	for _, cursor := range []string{page.member("structured_content.nextCursor"), rest.member("next_cursor")} {
@@ -112,7 +112,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// Who subscribes to a URI hears of its own tenant's resource there.
+// A subscriber of a URI hears of its own tenant's resource there.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

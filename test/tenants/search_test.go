@@ -18,7 +18,7 @@ func (w *world) searches(t *testing.T) {
 		return w.do(t, token, "POST", path, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`,`+meta+`}}`,
 			mcp.HeaderProtocolVersion, mcp.Modern, "Mcp-Method", "tools/call", "Mcp-Name", name)
 	}
-	// What is new is found within a second, or later on a slow machine.
+	// A new tool is found within a second, or later on a slow machine.
 	bustest.Eventually(t, "the shop can be found", func() bool {
 		return ask(ada, "/mcp", "search_tools", `{"query":"lookup orders","limit":10}`).says("orders_get")
 	})

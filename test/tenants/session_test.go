@@ -21,7 +21,7 @@ func never(id string) string {
 	return id[:len(id)-1] + "A"
 }
 
-// initialize is that of a client which can be asked.
+// initialize is the message of a client that can be asked.
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`
 
 // session opens one, and returns its id.
@@ -145,7 +145,7 @@ func (s *socket) until(text string) answer {
 // question is a question that somebody was asked, and how it is answered.
 type question struct {
 	id string
-	// answer is what its owner says; done waits for what comes of that.
+	// answer is the owner's answer; done waits for its outcome.
 	answer func(message string)
 	done   func()
 }
@@ -190,7 +190,8 @@ var askers = map[string]func(t *testing.T, w *world, key string) question{
 	},
 }
 
-// asks is the id of what she is asked after a call; one that NATS was not heard for is made again.
+// asks returns the id of the question that she is asked after a call. A call during which NATS was
+// not heard is made again.
 func asks(t *testing.T, call func() answer) string {
 	t.Helper()
 	a := heard(t, call)
@@ -204,8 +205,8 @@ func approved(key string) string {
 	return legacy("5", "tools/call", `"name":"approved","arguments":{"key":"`+key+`"}`)
 }
 
-// What somebody is asked is answered over its own session or connection, and by nobody
-// else who knows the question's id.
+// A question is answered over the session or connection that was asked, and by nobody else who
+// knows its id.
 func TestM4QuestionsAnsweredByWhoWasAsked(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -75,7 +75,7 @@ func (s *stream) data(text string) answer {
 	return answer{body: strings.TrimPrefix(all[strings.LastIndexByte(all, '\n')+1:], "data: ")}
 }
 
-// ends requires that the stream ends, and returns what it said before.
+// ends requires that the stream ends, and returns its messages.
 func (s *stream) ends(within time.Duration) string {
 	s.t.Helper()
 	var all strings.Builder

@@ -45,7 +45,7 @@ toolsets:
   inner: {offers: ["*"]}
 `
 
-// shop is a service whose tools say what they were given.
+// shop is a service with tools that repeat their arguments.
 func shop() *service.Service {
 	s := service.New("shop", service.WithVersion("1.0.0"))
 	for _, name := range []string{"lookup", "secret_lookup", "orders_get", "orders_list", "orders_export"} {
@@ -224,7 +224,7 @@ func TestToolsets(t *testing.T) {
 		write(strings.Replace(deskPolicy, "find_customer:", "find_person:", 1))
 		s.until("tools/list_changed")
 		list := deskDoors["REST"].list
-		// What was told may be an earlier change, of the tool that was found late.
+		// The notification may be about an earlier change, of the tool that was found late.
 		bustest.Eventually(t, "the set has the tool under its new name", func() bool {
 			got := toolsIn(list(t, w, ada, "desk"))
 			return strings.Contains(got, "find_person") && !strings.Contains(got, "find_customer")
@@ -249,7 +249,7 @@ func atDoor(t *testing.T, w *world, try func(t *testing.T, w *world, token, set,
 				t.Errorf("%s is shown %s", token, a.body)
 			}
 		}
-		// What is not there and what is not theirs are the same.
+		// A missing toolset and a forbidden one look the same.
 		none, theirs := list(t, w, ada, "nosuch"), list(t, w, ada, "inner")
 		if none.status != http.StatusNotFound || theirs.status != none.status || strings.ReplaceAll(theirs.body, "inner", "nosuch") != none.body || !none.says("desk, other") {
 			t.Errorf("unknown: %d %s\nforbidden: %d %s", none.status, none.body, theirs.status, theirs.body)
@@ -292,7 +292,7 @@ func atDoor(t *testing.T, w *world, try func(t *testing.T, w *world, token, set,
 	}
 }
 
-// rest tries what a set has besides tools.
+// rest tries the other members of a set than tools.
 func (w *world) rest(t *testing.T) {
 	desk := func(method, name, params string) answer {
 		return w.modernAt(t, ada, "desk", method, name, params)

@@ -14,7 +14,7 @@ type auditors struct{ gateway.Open }
 
 func (auditors) ReadsTrail(p gateway.Principal) bool { return p.Name == "auditor" }
 
-// Who may read the trail reads that of its own tenant.
+// A caller that may read the trail reads its own tenant's.
 func TestTrailOfATenant(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, auditors{})

@@ -86,8 +86,8 @@ var files = map[string]func(t *testing.T, w *world, token, path string) answer{
 	},
 }
 
-// A root of a tenant is not there for others, at any door: not to read, not in a
-// list, not in what is completed, not in what subscribers hear.
+// A root of a tenant does not exist for others, at any door: not in reads, lists, completions or
+// notifications.
 func TestWorkspaceOfATenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,8 +152,8 @@ func TestWorkspaceOfATenant(t *testing.T) {
 	}
 }
 
-// A change that has an idempotency key is made once, also after a person has agreed
-// to it, and the key is that of one change.
+// A change with an idempotency key is made once, even after a person has agreed to it, and a key
+// belongs to one change.
 func TestKeysOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// Principals by their tokens, TENANT:NAME. What follows a # tells tokens of one
-// principal apart.
+// Principals by their tokens, TENANT:NAME. Text after a # distinguishes tokens of one principal.
 const (
 	ada    = "acme:ada"
 	again  = "acme:ada#2"
@@ -48,7 +47,7 @@ const (
 	nobody = ""
 )
 
-// strangers to what is ada's.
+// strangers to ada's things.
 var strangers = []string{bob, amy, nobody}
 
 // tokens is the Authenticator.
@@ -151,7 +150,7 @@ type who struct {
 	N   int    `json:"n"`
 }
 
-// whose is a service that says who calls.
+// whose is a service that names its caller.
 func (w *world) whose() *service.Service {
 	s := service.New("whose", service.WithVersion("1.0.0"))
 	calls := 0
@@ -227,7 +226,8 @@ func untilHeard(ctx context.Context, method string, req, reply any, conn *rpc.Cl
 	}
 }
 
-// heard makes a request until NATS was heard meanwhile, for those whose way does not.
+// heard repeats a request until NATS was heard meanwhile, for ways in that do not repeat it
+// themselves.
 func heard(t *testing.T, request func() answer) (a answer) {
 	t.Helper()
 	bustest.Eventually(t, "NATS is heard", func() bool {
@@ -237,7 +237,7 @@ func heard(t *testing.T, request func() answer) (a answer) {
 	return a
 }
 
-// answer is what a request comes to.
+// answer is the outcome of a request.
 type answer struct {
 	status int
 	header http.Header
@@ -247,7 +247,7 @@ type answer struct {
 // says reports whether the body contains a text.
 func (a answer) says(text string) bool { return strings.Contains(a.body, text) }
 
-// member is a member of the body, "a.b" for one of a member; empty where there is none.
+// member is a member of the body, "a.b" for a member of a member; empty if it is missing.
 func (a answer) member(path string) string {
 	v := jsontext.Value(a.body)
 	for name := range strings.SplitSeq(path, ".") {
@@ -279,7 +279,7 @@ func read(t *testing.T, resp *http.Response) answer {
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
-// open makes a request of an edge whose answer may be a stream. Close its body.
+// open makes a request of an edge; the answer may be a stream. Close its body.
 func (w *world) open(t *testing.T, at int, token, method, path, body string, headers ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+w.edges[at].host+path, strings.NewReader(body))
@@ -309,7 +309,7 @@ func (w *world) tool(t *testing.T, token, name, arguments string, headers ...str
 	return w.do(t, token, "POST", "/tools/"+name, arguments, headers...)
 }
 
-// must is tool for what has to work.
+// must is tool for calls that have to work.
 func (w *world) must(t *testing.T, token, name, arguments string) answer {
 	t.Helper()
 	a := w.tool(t, token, name, arguments)
@@ -323,7 +323,7 @@ func (w *world) must(t *testing.T, token, name, arguments string) answer {
 const meta = `"_meta":{"` + mcp.MetaProtocolVersion + `":"` + mcp.Modern + `","` + mcp.MetaClientCapabilities +
 	`":{"elicitation":{},"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`
 
-// modern makes a request of 2026-07-28; name is what its header Mcp-Name says.
+// modern makes a request of 2026-07-28; name is the value of its header Mcp-Name.
 func (w *world) modern(t *testing.T, token, method, name, params string) answer {
 	t.Helper()
 	if params != "" {
@@ -351,9 +351,9 @@ func md(t *testing.T, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// asUnknown requires that a stranger is told of something what it is told of what
-// never was. made and never are the two; a stranger without credentials is told nothing
-// of either.
+// asUnknown requires that a stranger gets the same answer for an existing thing as for one that
+// never existed. made and never are the two answers; a stranger without credentials is told nothing
+// about either.
 func asUnknown(t *testing.T, what, token string, made, never string, try func(id string) answer) {
 	t.Helper()
 	is, isNot := heard(t, func() answer { return try(made) }), heard(t, func() answer { return try(never) })

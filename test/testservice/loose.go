@@ -25,7 +25,7 @@ type loose struct {
 	Number  int64              `json:"number,string"`
 }
 
-// booleans is what services in other languages announce: schemas that are true or
+// booleans is a schema as services in other languages announce it: with subschemas that are true or
 // false.
 const booleans = `{"type":"object","properties":{"any":true,"list":{"type":"array","items":true},"never":false}}`
 

@@ -101,7 +101,7 @@ func Plain(ledger *Ledger) func(context.Context, *service.Call, keyed) (*service
 	}
 }
 
-// Done is what plain, look and all that Plain serves answer.
+// Done is the answer of plain, look and everything that Plain serves.
 const Done = "done\nü"
 
 func text(text string) *service.Result {

@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// Each workload selects its own pods and no others', and so does what looks after them.
+// Each workload selects its own pods and no others, and so do the objects that look after them.
 func TestSelectors(t *testing.T) {
 	each(t, func(t *testing.T, r release) {
 		all := workloads(r)
@@ -128,7 +128,7 @@ func external(w workload) []string {
 	return []string{"busbar-bus-" + w.component, "busbar-bus-metrics", "postgres-app", "postgres-ca", "busbar-audit", "busbar-access", "busbar-github", "busbar-model", "edge-tls"}
 }
 
-// Pods meet Kubernetes's own standard "restricted", and what a pod refers to is there.
+// Pods meet Kubernetes's own standard "restricted", and every object that a pod refers to exists.
 func TestPods(t *testing.T) {
 	evaluator, err := podsecurity.NewEvaluator(podsecurity.DefaultChecks(), nil)
 	if err != nil {
@@ -163,8 +163,8 @@ func TestPods(t *testing.T) {
 	})
 }
 
-// checkVolumes says what is mounted and not there, and the other way round; and which file
-// of a setting is in no volume.
+// checkVolumes reports mounts without a volume, volumes without a mount, and files of settings that
+// are in no volume.
 func checkVolumes(t *testing.T, r release, w workload) {
 	t.Helper()
 	volumes := map[string]bool{}
@@ -271,7 +271,7 @@ func TestStopping(t *testing.T) {
 	})
 }
 
-// What adds pods and takes them away has its target, and the bounds are such.
+// Each autoscaler has its target, and valid bounds.
 func TestAutoscaling(t *testing.T) {
 	each(t, func(t *testing.T, r release) {
 		scaled := map[string]bool{}

@@ -138,8 +138,8 @@ func TestSamePolicy(t *testing.T) {
 	t.Error("development has no policy")
 }
 
-// The page makes a user of the bus for each workload, with what the compose file lets it do,
-// and names each Secret and ConfigMap that somebody has to make.
+// The page makes a user of the bus for each workload, with the powers that it has in the compose
+// file, and names each Secret and ConfigMap that the reader has to make.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	_, page, _ := strings.Cut(read(t, root+"/docs/guides/deploy.md"), "\n## Kubernetes\n")

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// place is what a pod talks to: pods of a namespace, or an address outside.
+// place is a peer of a pod: pods of a namespace, or an address outside.
 type place struct {
 	namespace string
 	labels    labels.Set

@@ -1,8 +1,8 @@
-// Package chart compares the chart deploy/helm/busbar with what Kubernetes accepts, with
+// Package chart compares the chart deploy/helm/busbar with the types of Kubernetes, with
 // docker-compose.yml and with the pages of settings, metrics and limits. It needs no cluster:
-// objects are decoded strictly into the types of Kubernetes, and Kubernetes's own code checks
-// pods against the standard "restricted". It is in the module of tools, so that the product
-// does not depend on Helm and Kubernetes. Start reading at render.
+// objects are decoded strictly into the types of Kubernetes, and Kubernetes's own code checks pods
+// against the standard "restricted". It is in the module of tools, so that the product does not
+// depend on Helm and Kubernetes. Start reading at render.
 package chart
 
 import (
@@ -39,8 +39,8 @@ const (
 	namespace = "mcp"
 )
 
-// environments are the values that are rendered: the chart's own, those of each environment,
-// and everything that can be switched on.
+// environments are the values that are rendered: the chart's own, each environment's, and
+// everything that can be switched on.
 var environments = map[string]string{
 	"default": "", "dev": charts + "/values/dev.yaml", "staging": charts + "/values/staging.yaml", "production": charts + "/values/production.yaml",
 	"everything": "testdata/everything.yaml",
@@ -117,7 +117,7 @@ type object interface {
 // release is everything that is installed.
 type release []object
 
-// objects are those of the values, each decoded strictly.
+// objects returns the objects that the values give, each decoded strictly.
 func objects(t *testing.T, values map[string]any) (all release) {
 	t.Helper()
 	rendered, err := render(values)

@@ -14,7 +14,7 @@ func oldest(t *testing.T) int {
 	return minor(t, charts+"/busbar/Chart.yaml", `(?m)^kubeVersion: ">=1\.(\d+)\.0-0"`)
 }
 
-// newest is the minor version of the Kubernetes whose types the objects are decoded into.
+// newest is the minor version of Kubernetes that has the types used for decoding.
 func newest(t *testing.T) int {
 	t.Helper()
 	return minor(t, "../go.mod", `(?m)^\tk8s\.io/api v0\.(\d+)\.`)

@@ -71,7 +71,7 @@ func New() *Server {
 		s.requests = append(s.requests, r)
 		instead := s.instead
 		s.mu.Unlock()
-		// The interface refuses who does not say who asks.
+		// The interface refuses requests that do not name their sender.
 		if !strings.Contains(r.UserAgent(), "http") {
 			w.WriteHeader(http.StatusForbidden)
 			return

@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Spent is what a stage of one call costs.
+// Spent is the cost of a stage of one call.
 type Spent struct {
 	CPU     float64 // in µs
 	Kernel  float64 // of it in system calls, in µs
@@ -25,10 +25,10 @@ func (s *Spent) add(o Spent) {
 	s.Objects, s.Bytes = s.Objects+o.Objects, s.Bytes+o.Bytes
 }
 
-// Rest is the name of what belongs to no stage.
+// Rest is the name of the samples that belong to no stage.
 const Rest = "not assigned"
 
-// Budget is what each stage costs, by its name, and the rest.
+// Budget is the cost of each stage by its name, and of the rest.
 type Budget map[string]Spent
 
 // All is the sum of all stages.
@@ -109,8 +109,8 @@ func names(s *profile.Sample) (all []string) {
 	return all
 }
 
-// stageOf is the stage of a stack: of the innermost function that is of any. What such as
-// encoding JSON or allocating costs belongs to the stage that asks for it.
+// stageOf returns the stage of a stack: the stage of its innermost function that has one. The cost
+// of encoding JSON, or of allocating, belongs to the stage that asks for it.
 func stageOf(stages []Stage, stack []string) string {
 	for _, f := range stack {
 		if name, ok := match(stages, f); ok {
@@ -133,8 +133,8 @@ func match(stages []Stage, f string) (name string, found bool) {
 	return name, longest > 0
 }
 
-// Check fails if a stage names functions that none of the programs has: they have another
-// name by now, and what they cost would be another stage's.
+// Check fails if a stage names functions that none of the programs has: they have another name by
+// now, and their cost would count for another stage.
 func Check(stages []Stage, programs ...string) error {
 	functions := map[string]bool{}
 	for _, p := range programs {

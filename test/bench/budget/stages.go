@@ -1,6 +1,6 @@
 package budget
 
-// What names of functions begin with.
+// Prefixes of names of functions.
 const (
 	ours   = "github.com/busbar-mcp/busbar/" // left out of the names of ours
 	client = "github.com/nats-io/nats%2ego."
@@ -10,7 +10,7 @@ const (
 // Stage is a part of the way of a call.
 type Stage struct {
 	Name string
-	// Functions are what the names of its functions begin with. The longest counts.
+	// Functions are prefixes of the names of its functions. The longest counts.
 	Functions []string
 }
 

@@ -29,8 +29,8 @@ func stoodStill(err error) bool {
 	return bustest.StoodStill(text) || strings.Contains(text, `"peer_lost"`) || strings.Contains(text, `"unavailable"`) || strings.Contains(text, "code = Unavailable")
 }
 
-// Patiently makes a call again that was refused because something stood still: that says
-// nothing of who is measured. What is refused each time, or for another reason, has failed.
+// Patiently repeats a call that was refused because something stood still, since that says nothing
+// about the measured program. A call that is refused each time, or for another reason, has failed.
 func Patiently(call func() error) error {
 	for n := 1; ; n++ {
 		err := call()

@@ -7,8 +7,8 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/load"
 )
 
-// What was refused because something stood still is asked again, and nothing else; what is
-// refused each time has failed.
+// Only a call that was refused because something stood still is repeated; one that is refused each
+// time has failed.
 func TestPatiently(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

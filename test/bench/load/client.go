@@ -1,5 +1,5 @@
-// Package load makes calls and measures them: over connections whose requests are bytes
-// that were made before, so that the caller costs little beside the server.
+// Package load makes calls and measures them: over connections that send requests made beforehand,
+// so the caller costs little compared with the server.
 package load
 
 import (
@@ -17,7 +17,7 @@ import (
 // answerTime bounds one call. A server that hangs fails the run.
 const answerTime = 60 * time.Second
 
-// Target is where calls go, and what is right.
+// Target is the address of calls, and the right answer.
 type Target struct {
 	// Address is the host:port.
 	Address string
@@ -31,8 +31,8 @@ type Target struct {
 	Times int
 }
 
-// Connection is one keep-alive connection of HTTP/1.1, whose requests are made one after
-// another, the first again after the last.
+// Connection is one keep-alive connection of HTTP/1.1. It makes its requests one after another, and
+// begins again after the last.
 type Connection struct {
 	conn    net.Conn
 	in      *bufio.Reader

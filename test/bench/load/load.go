@@ -25,7 +25,7 @@ func (c Clients) Close() {
 	}
 }
 
-// Result is what became of the calls of a round.
+// Result is the outcome of the calls of a round.
 type Result struct {
 	Calls int
 	// Took is how long the round was, from its beginning to the last answer.

@@ -16,7 +16,7 @@ import (
 // openAtOnce is how many streams are opened concurrently.
 const openAtOnce = 64
 
-// Streams are SSE streams that a server keeps open, and what came over them.
+// Streams are SSE streams that a server keeps open, and the messages received on them.
 type Streams struct {
 	conns []net.Conn
 	want  []byte

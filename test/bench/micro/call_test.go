@@ -56,7 +56,7 @@ func BenchmarkToolsCall(b *testing.B) {
 	}
 }
 
-// anybody is a server that asks nobody who calls.
+// anybody is a server without authentication.
 func anybody(start func(*testing.B) net.Addr) func(*testing.B) (net.Addr, string) {
 	return func(b *testing.B) (net.Addr, string) { return start(b), "" }
 }
@@ -64,7 +64,7 @@ func anybody(start func(*testing.B) net.Addr) func(*testing.B) (net.Addr, string
 func recorded(b *testing.B) net.Addr   { return startBusbar(b, edge.Audit{}) }
 func unrecorded(b *testing.B) net.Addr { return startBusbar(b, edge.Audit{Off: true}) }
 
-// processorTime is what this process has used: client, server and bus.
+// processorTime is the processor time of this process: client, server and bus.
 func processorTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -79,8 +79,8 @@ func startBusbar(b *testing.B, recorded edge.Audit) net.Addr {
 	return addr
 }
 
-// startGuarded is startBusbar with a policy file, if there is one: then an API key says
-// who calls, and is returned.
+// startGuarded is startBusbar with a policy file. If there is one, it returns an API key for the
+// calls.
 func startGuarded(b *testing.B, recorded edge.Audit, policy string) (_ net.Addr, key string) {
 	url := bustest.Server(b)
 	quiet := slog.New(slog.DiscardHandler)
@@ -135,8 +135,8 @@ func startGuarded(b *testing.B, recorded edge.Audit, policy string) (_ net.Addr,
 	return serve(b, e.Handler(door.Guard{Loopback: true})), key
 }
 
-// policy has what every call is asked about: roles that allow and deny, and limits of
-// each kind. conditional has a condition on the arguments as well.
+// policy has every kind of rule that a call is checked against: roles that allow and deny, and
+// limits of each kind. conditional has a condition on the arguments as well.
 const policy = `
 tenants: {acme: {limits: {rate: 1000000/s, concurrent: 100000}}}
 roles:
@@ -158,8 +158,8 @@ func guarded(policy string) func(*testing.B) (net.Addr, string) {
 	}
 }
 
-// startFloor does what cannot be left out: read a body over net/http, carry it
-// over NATS and back, write an answer of the same size.
+// startFloor does only the necessary steps: read a body over net/http, carry it over NATS and back,
+// write an answer of the same size.
 func startFloor(b *testing.B, answer string) net.Addr {
 	url := bustest.Server(b)
 	connect := func() *nats.Conn {

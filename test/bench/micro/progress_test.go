@@ -18,9 +18,9 @@ const (
 	reports = 10
 )
 
-// BenchmarkProgress is what it costs to keep an answer for a client that may come back
-// for it: the same call with ten reports of progress, of a client of 2025-11-25, whose
-// frames JetStream keeps, and of one of 2026-07-28, which cannot come back.
+// BenchmarkProgress measures the cost of keeping an answer for a client that may come back for it.
+// It makes the same call, with ten reports of progress, as a client of 2025-11-25, for which
+// JetStream keeps the frames, and as a client of 2026-07-28, which cannot come back.
 func BenchmarkProgress(b *testing.B) {
 	const message = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"report","arguments":{"text":"x"},"_meta":{"progressToken":%d%s}}}`
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
-// Command peers runs what Busbar is measured beside: the floor, which is what no MCP
-// server on a bus can leave out, and servers of MCP in one process without a bus. It is a
-// module of its own, so that what these need is in no go.sum of ours.
+// Command peers runs the servers that Busbar is compared with: the floor, which does only the steps
+// that no MCP server on a bus can leave out, and servers of MCP in one process without a bus. It is
+// a module of its own, so its dependencies are in no go.sum of ours.
 //
 //	peers floor            HTTP, NATS over TCP and a subscriber in one process
 //	peers floor-edge URL   HTTP and a connection to the NATS server at URL
@@ -11,9 +11,9 @@
 //	peers mcp-go           mcp-go's server
 //	peers nothing          an embedded NATS server; ends when standard input does
 //
-// The first four answer with what is in the files that ANSWER of the environment lists,
-// parted by colons, byte by byte: a request for /mcp with the first, /mcp/1 with the
-// second. Each prints "peer is ready:" and its address when it is, and ends on SIGTERM.
+// The first four answer with the bytes of the files that the variable ANSWER lists, separated by
+// colons: a request for /mcp with the first, /mcp/1 with the second. Each prints "peer is ready:"
+// and its address when it is, and ends on SIGTERM.
 package main
 
 import (
@@ -88,7 +88,7 @@ func serve(ctx context.Context, h http.Handler) error {
 	}
 }
 
-// answers are what the floor answers.
+// answers returns the answers of the floor.
 func answers() (all [][]byte, err error) {
 	for name := range strings.SplitSeq(os.Getenv("ANSWER"), ":") {
 		data, err := os.ReadFile(name)

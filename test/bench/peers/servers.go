@@ -10,7 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The one tool of both does what text_processor of Busbar's text service is asked for.
+// The one tool of both does the same as text_processor of Busbar's text service.
 const tool = "text_processor"
 
 type (

@@ -1,5 +1,5 @@
-// Package process runs programs that are measured, and says what processor time and
-// memory each has used. It reads /proc, so it is for Linux.
+// Package process runs programs that are measured, and returns the processor time and memory that
+// each has used. It reads /proc, so it is for Linux.
 package process
 
 import (
@@ -29,9 +29,9 @@ const (
 
 // Process is a program that runs, with its children.
 type Process struct {
-	// Name is what it is called in figures.
+	// Name is its name in figures.
 	Name string
-	// Ready is what its ready line says: "mcp=http://…" is Ready["mcp"].
+	// Ready has the values of its ready line: "mcp=http://…" is Ready["mcp"].
 	Ready map[string]string
 
 	pid    int
@@ -50,7 +50,8 @@ type Command struct {
 	Env []string
 	// Dir is where its log goes.
 	Dir string
-	// ReadyAt is of a program without a ready line: it is ready when that has no error.
+	// ReadyAt is for a program without a ready line: the program is ready when ReadyAt returns no
+	// error.
 	ReadyAt func() error
 }
 

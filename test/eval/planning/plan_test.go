@@ -19,10 +19,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
-// labelled is a task with what a good plan of it has, written by hand: words
-// of which one has to stand in a step or its check, and pairs of steps, each
-// named by words of its description, of which the second has to wait for the
-// first.
+// labelled is a task with the contents of a good plan, written by hand. It lists words, one of
+// which a step or its check must contain, and pairs of steps, each named by words of its
+// description: the second step must wait for the first.
 type labelled struct {
 	Name     string `json:"name"`
 	Language string `json:"language"`
@@ -93,7 +92,7 @@ func planner(t *testing.T) func(task string, requirements []string) result {
 	}
 }
 
-// score is what one plan is worth.
+// score is the score of one plan.
 type score struct {
 	steps, covered, requirements, musts, found, orders, violated int
 	language, kind                                               bool
@@ -142,8 +141,8 @@ func says(plan []step, words []string) int {
 	})
 }
 
-// named is the id of the first step whose description begins with one of
-// words, and else of the first that has them.
+// named is the id of the first step whose description begins with one of words; otherwise of the
+// first that contains one.
 func named(plan []step, words []string) int {
 	if id := first(plan, words, func(s step, w string) bool { return strings.HasPrefix(strings.ToLower(s.Description), w) }); id != 0 {
 		return id
@@ -311,8 +310,7 @@ func TestEvalPlans(t *testing.T) {
 
 func of(n, m int) string { return fmt.Sprintf("%d/%d", n, m) }
 
-// What the evaluation calls different has to be able to fail: a fixed list
-// with the task's name in it is found out.
+// The evaluation can fail: it recognises a fixed list with the task's name in it.
 func TestEvalFindsOutAFixedList(t *testing.T) {
 	t.Parallel()
 	list := func(task string) []step {

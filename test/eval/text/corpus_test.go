@@ -37,7 +37,7 @@ type article struct {
 	entities                    map[string][]string
 }
 
-// joint is what stands between two sentences.
+// joint is the text between two sentences.
 func (a *article) joint() string {
 	if a.language == "zh" {
 		return ""

@@ -59,7 +59,7 @@ func TestEvalEntities(t *testing.T) {
 	table("Entities, whole and as written, by type and by language", rows)
 }
 
-// TestEvalMentions asks for the base form of what single sentences name.
+// TestEvalMentions asks for the base forms of names in single sentences.
 func TestEvalMentions(t *testing.T) {
 	var all tally
 	for line := range strings.SplitSeq(strings.TrimSpace(lines(t, "testdata/mentions.tsv")), "\n") {

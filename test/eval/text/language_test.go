@@ -79,8 +79,7 @@ func TestEvalStems(t *testing.T) {
 	table("Stems: pairs of forms that share one, against pairs of forms of one word", rows)
 }
 
-// stems compares all pairs of forms of one part: those with one stem against
-// those of one word.
+// stems compares all pairs of forms of one part: pairs with one stem against pairs of one word.
 func stems(t *testing.T, lang, split string) tally {
 	t.Helper()
 	type form struct {

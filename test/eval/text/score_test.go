@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// tally counts what was found, what should be, and what is in both.
+// tally counts the results found, the results wanted, and those in both.
 type tally struct{ found, wanted, right int }
 
 func (c *tally) add(other tally) {

@@ -1,4 +1,4 @@
-// Package history records what clients did and what they were told.
+// Package history records the calls of clients and the answers they got.
 package history
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
-// Kind is what a client does.
+// Kind is the kind of a client's call.
 type Kind string
 
 const (
@@ -26,7 +26,7 @@ const (
 	WriteAgain Kind = "write again"
 	// Keyed has an effect and an idempotency key, and is repeated until it succeeds.
 	Keyed Kind = "keyed"
-	// Stored is a keyed write of a resource, whose service keeps the key.
+	// Stored is a keyed write of a resource; the service keeps the key.
 	Stored Kind = "stored"
 	// Impatient would have an effect much later; its client leaves before.
 	Impatient Kind = "impatient"
@@ -42,7 +42,7 @@ const (
 	Told Kind = "notification"
 )
 
-// Try is one request and what came of it.
+// Try is one request and its outcome.
 type Try struct {
 	Edge  string    `json:"edge"`
 	Began time.Time `json:"began"`

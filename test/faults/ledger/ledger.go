@@ -1,6 +1,5 @@
-// Package ledger is the service whose effects are counted apart from everything that
-// Busbar says of them: each execution is a line in a file, on the disk before its call
-// is answered.
+// Package ledger is a service that counts its effects independently of Busbar: each execution is a
+// line in a file, on the disk before its call is answered.
 package ledger
 
 import (
@@ -40,7 +39,7 @@ type (
 		// Millis is how long the call takes, half of it before its effect.
 		Millis int `json:"ms,omitzero"`
 	}
-	// Said is the answer: which execution it is of.
+	// Said is the answer: it names the execution.
 	Said struct {
 		Key string `json:"key"`
 		Run string `json:"run"`
@@ -64,11 +63,11 @@ func New(file string) (*service.Service, error) {
 			if err != nil {
 				return Said{}, err
 			}
-			// One write, which those of other instances do not come between.
+			// One write, so lines of other instances do not come between.
 			if _, err := out.Write(append(line, '\n')); err != nil {
 				return Said{}, err
 			}
-			// What has happened is answered, even to a caller that has gone.
+			// An effect that has happened is answered, even to a caller that has gone.
 			_ = pause(ctx, in.Millis/2)
 			return Said{in.Key, r.ID}, nil
 		}

@@ -25,8 +25,8 @@ type Link struct {
 }
 
 type state struct {
-	// cut: nobody gets in. held: bytes wait here, as those of a peer that TCP cannot
-	// reach do, and arrive when that is over.
+	// cut: nobody gets in. held: bytes wait here, like bytes to a peer that TCP cannot reach, and
+	// arrive when that is over.
 	cut, held bool
 	delay     time.Duration
 }
@@ -147,7 +147,7 @@ func (k *Link) forget(conns ...net.Conn) {
 	}
 }
 
-// carry copies one way. What is read waits as long as the link has it wait.
+// carry copies one way. It delays and holds bytes as the link says.
 func (k *Link) carry(ctx context.Context, to io.Writer, from io.Reader) {
 	part := make([]byte, 32<<10)
 	for {

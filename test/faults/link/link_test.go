@@ -82,7 +82,7 @@ func TestLink(t *testing.T) {
 	say(t, c, "whole")
 	hear(t, heard, "whole")
 
-	// What is held arrives when the link is mended, and not before.
+	// Held bytes arrive when the link is mended, and not before.
 	k.Hold()
 	say(t, c, "held")
 	other, alsoHeard := dial(t, k)

@@ -1,5 +1,5 @@
-// Package load is the clients: they come in an order that a seed decides, and what they
-// are told is history.
+// Package load is the clients: a seed decides the order of their calls, and package history records
+// the answers.
 package load
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/history"
 )
 
-// Load says who calls.
+// Load configures the clients.
 type Load struct {
 	// Edges are addresses; a client uses them in turn.
 	Edges   []string
@@ -41,7 +41,7 @@ const (
 	firstPause, lastPause = 20 * time.Millisecond, 500 * time.Millisecond
 )
 
-// scenarios are what workers do, by how often.
+// scenarios are the calls of workers, with their frequencies.
 var scenarios = []struct {
 	kind   history.Kind
 	weight int
@@ -68,7 +68,7 @@ func (l *Load) Run(ctx context.Context) {
 		all.Go(func() {
 			w := &worker{Load: l, Rand: rand.New(rand.NewPCG(l.Seed, uint64(i+1))), number: i}
 			for ctx.Err() == nil {
-				// What has begun is not cut off by the end of the run.
+				// The end of the run does not cut off a call that has begun.
 				w.next(context.WithoutCancel(ctx))
 				_ = pause(ctx, time.Duration(w.Int64N(int64(l.Think)+1)))
 			}
@@ -206,7 +206,7 @@ func (w *worker) call(ctx context.Context, kind history.Kind) {
 		key = ""
 	}
 	if kind == history.Keyed && w.IntN(2) == 0 && tries[len(tries)-1].OK {
-		// Who asks again has the same answer.
+		// A repeated call gets the same answer.
 		tries = append(tries, w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return d.call(ctx, edge, what) })...)
 	}
 	w.done(kind, d.name, key, "", tries...)
@@ -245,7 +245,7 @@ func (w *worker) session(ctx context.Context, kind history.Kind) {
 	}
 }
 
-// store writes a resource, whose service keeps the key.
+// store writes a resource; the service keeps the key.
 func (w *worker) store(ctx context.Context, kind history.Kind) {
 	d, uri := doors[w.IntN(len(doors))], "faults:"+w.key()
 	what := caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"kept"}`, uri), Key: uri}
@@ -293,7 +293,7 @@ func (w *worker) approve(ctx context.Context, kind history.Kind) {
 	w.done(kind, "rest", key, broken, slices.Concat(held, agreed, twice)...)
 }
 
-// modern makes a request of 2026-07-28 with what only that era has.
+// modern makes a request of 2026-07-28, with members that earlier versions lack.
 func modern(ctx context.Context, edge, method, name, params, capabilities string) (caller.Message, error) {
 	return caller.ModernPost(ctx, edge, method, name, caller.MCP(1, method, params, caller.Capable(capabilities)))
 }

@@ -1,4 +1,4 @@
-// Package oracle compares what clients were told, what ran and what the audit trail says.
+// Package oracle compares the answers to clients, the executions and the audit trail.
 package oracle
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/test/faults/ledger"
 )
 
-// Name is of an oracle, and of what it does not allow.
+// Name names an oracle by the fault that it does not allow.
 type Name string
 
 // O1 is about effects, O2 about answers, O3 about the audit trail, O4 about what grows,
@@ -78,8 +78,8 @@ type Run struct {
 	EdgesKilled, ServicesKilled []Span
 }
 
-// lateAfter is what a call may take from the edge to its handler on a machine that is
-// busy: what an outage held back comes seconds later.
+// lateAfter is the longest time of a call from the edge to its handler on a busy machine: a call
+// that an outage held back arrives seconds later.
 const lateAfter = 5 * time.Second
 
 // Check has all oracles look at a run.
@@ -135,8 +135,8 @@ func (c *checker) answers() {
 	}
 }
 
-// keyed looks at what is said of a key: once a call with it was answered, or said to have
-// run, no other call with it is "no"; and if all are, nothing ran.
+// keyed checks the answers for a key: once a call with it was answered, or is said to have run, no
+// other call with it is "no"; and if all are "no", nothing ran.
 func (c *checker) keyed(call history.Call) {
 	if call.Kind != history.Keyed && call.Kind != history.Stored {
 		return

@@ -34,7 +34,7 @@ type (
 
 var items = map[string]item{"lamp": {"lamp", 30}, "chair": {"chair", 80}}
 
-// schema is that of a type with what its tags cannot say.
+// schema returns the schema of a type, with the keywords that its tags cannot express.
 func schema[T any]() *jsonschema.Schema {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {

@@ -30,9 +30,8 @@ func main() {
 	}
 }
 
-// join copies both ways until the server ends. A client that only ends its own
-// half, or whose bytes the server does not take any more, still gets the rest of
-// the answer that is on its way.
+// join copies both ways until the server ends. A client that only ends its own half still gets the
+// rest of the answer, also if the server accepts no more bytes from it.
 func join(client net.Conn, address string) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", address)

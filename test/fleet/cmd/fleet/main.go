@@ -78,7 +78,7 @@ func main() {
 	k.BindTo(ctx, (*context.Context)(nil))
 	err = k.Run(f)
 	if err != nil && ctx.Err() != nil {
-		err = f.Interrupted() // and not that of a build that the signal ended, too
+		err = f.Interrupted() // and not the error of a build that the signal ended, too
 	}
 	k.FatalIfErrorf(err)
 }
