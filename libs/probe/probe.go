@@ -113,7 +113,7 @@ const (
 	maxReaders = 10
 	// maxConnections bounds the connections of a listener, half of which one address may
 	// use.
-	//limit:connection connections of a listener for metrics | more are closed; half for one address
+	//limit:connection connections to a listener for metrics; one address may have half | more are closed
 	maxConnections = 100
 )
 

@@ -34,10 +34,9 @@ const (
 	// maxCancelled is how many requests a client may take back within cancelTime,
 	// if that is most of those it makes. To take one back costs a client nothing,
 	// and to begin it costs the edge something.
-	//limit:connection requests that an HTTP/2 client takes back in the time below | the connection ends
+	//limit:connection requests that an HTTP/2 client cancels within 10 s, if most are cancelled | the connection ends
 	maxCancelled = 500
-	//limit:connection time in which they are counted
-	cancelTime = 10 * time.Second
+	cancelTime   = 10 * time.Second
 )
 
 // cancelled counts the requests over an HTTP/2 connection, and those that the

@@ -15,7 +15,7 @@ import (
 
 // gitTime is the time limit of one git call.
 //
-//limit:workspace a call of git | `deadline_exceeded`
+//limit:workspace time of a call of a `git_` tool | the tool fails
 const gitTime = 25 * time.Second
 
 // maxPatch is the largest diff that a call returns, in bytes.

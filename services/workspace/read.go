@@ -58,7 +58,7 @@ const readSchema = `{
 }`
 
 const (
-	//limit:workspace what `filesystem_read` returns | | `maxBytes`, up to 1 MiB
+	//limit:workspace text that `filesystem_read` returns | the rest is left out | `maxBytes`, up to 1 MiB
 	defaultRead = 256 << 10
 	maxRead     = 1 << 20
 )

@@ -34,10 +34,10 @@ const (
 	// answers to its questions and for its result to be fetched.
 	Margin = time.Hour
 	// MaxTimeout is the longest time limit of a tool that becomes a task.
-	//limit:time longest run of a task that a tool may set
+	//limit:time longest run of a task; a longer `timeout` in the policy file counts as this
 	MaxTimeout = Age - Margin
 	// Poll is how long clients are asked to wait between two looks.
-	//limit:time clients are asked to look at a task again after
+	//limit:time pause between two looks at a task that clients are asked for
 	Poll = time.Second
 	// storedTime is how long about a write that was heard of is waited for.
 	storedTime = 2 * time.Second

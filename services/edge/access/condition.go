@@ -22,7 +22,7 @@ const (
 	maxWhen = 4 << 10
 	// maxCost bounds what one condition computes for a call, in units of CEL: some
 	// milliseconds.
-	//limit:policy cost of evaluating a condition | the call is refused
+	//limit:policy cost of evaluating a condition, in units of CEL | `forbidden`
 	maxCost = 100_000
 )
 

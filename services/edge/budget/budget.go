@@ -22,11 +22,11 @@ const (
 	// small is what a part of a request may hold and still have the last quarter of
 	// the budget: who asks for little is not refused because of others, who ask for
 	// much.
-	//limit:call a result that counts as large | it is taken up to three quarters of that
+	//limit:call a result counts as large if it is larger than
 	small = 256 << 10
 	// brief is what a call may bring without being counted: those that are have a
 	// bound in number.
-	//limit:call arguments of a call that count towards 128 MiB of an edge
+	//limit:call arguments of a call count towards the 128 MiB of an edge if they are larger than
 	brief = 4 << 10
 )
 

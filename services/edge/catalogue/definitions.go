@@ -21,17 +21,14 @@ const (
 	noteTime = time.Second
 	// noteAgain is how soon an edge tells again of a tool: one that changes all the time
 	// is told of that often.
-	//limit:time an edge tells of a change of the same tool again after
+	//limit:time interval at which an edge records changes of the same tool's definition
 	noteAgain = time.Minute
 	// notesAtOnce are told of in one round, of one service.
-	//limit:service changes that an edge tells of, per second and service
 	notesAtOnce = 100
 	// MaxSeen and MaxSeenBytes bound the definitions that are kept of one service, to
 	// tell of their changes. In the room of tools that it offers no longer come others;
 	// of what has no room no changes are told.
-	//limit:service definitions of tools kept for one service, to tell of changes
-	MaxSeen = 1000
-	//limit:service their bytes
+	MaxSeen      = 1000
 	MaxSeenBytes = 4 << 20
 )
 

@@ -12,7 +12,7 @@ import (
 // maxInstructions bounds what all services together tell models, bytes: clients put it
 // before every conversation.
 //
-//limit:service instructions of all services together | services without room are counted
+//limit:service instructions of all services together | services without room are left out and counted
 const maxInstructions = 8 << 10
 
 // instruction is what one service tells models of what it offers.

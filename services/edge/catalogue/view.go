@@ -16,8 +16,6 @@ type View interface {
 }
 
 // maxViews bounds the views of one snapshot that are kept.
-//
-//limit:service views of one catalogue, by roles and toolset
 const maxViews = 256
 
 // views are a snapshot as others see it, by the keys of their sights.

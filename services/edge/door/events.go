@@ -13,7 +13,7 @@ var (
 	writeTime = 10 * time.Second
 	// keepAlive is how often a stream gets a comment, so that nothing on the way
 	// takes it for dead.
-	//limit:time a comment keeps a stream of events alive
+	//limit:time interval of comments that keep a stream of events open
 	keepAlive = 15 * time.Second
 )
 

@@ -5,9 +5,9 @@ import "sync"
 // That many messages, and bytes of them unless it is a single one, wait for a
 // slow client. Beyond it those of Notify are dropped, and the rest waits.
 const (
-	//limit:connection messages that wait for one SSE stream or WebSocket | notifications of calls are dropped
+	//limit:connection messages that wait for the client of an SSE stream or WebSocket | notifications of calls are dropped
 	maxQueued = 256
-	//limit:connection their bytes
+	//limit:connection bytes that wait for the client of an SSE stream or WebSocket | notifications of calls are dropped
 	maxQueuedBytes = 256 << 10
 	// maxUnheld is the largest message that Send leaves in the queue.
 	maxUnheld = 32 << 10

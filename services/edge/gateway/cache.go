@@ -19,10 +19,10 @@ import (
 // Bounds of the results that an edge keeps.
 const (
 	// maxCached is for all of them together, in bytes.
-	//limit:kept cached results of an edge
+	//limit:kept all cached results of an edge
 	maxCached = 64 << 20
 	// maxCachedResult is for one; larger ones are not kept.
-	//limit:kept a cached result | it is not cached
+	//limit:kept one cached result | it is not cached
 	maxCachedResult = 256 << 10
 )
 

@@ -62,16 +62,15 @@ func deduplicate(cfg *Config) link {
 
 const (
 	// maxOutcome bounds a result that is kept, bytes.
-	//limit:kept the result of a keyed call that is kept | only that the call ran is kept
+	//limit:kept result of a call with an idempotency key | only that the call ran is kept
 	maxOutcome = 96 << 10
 	// beginTime bounds the making of a record, for which an instance waits. It is as long as
 	// that of the trail: a disk that is too slow for one is so for the other. A bucket that
 	// has no leader says so at once.
-	//limit:time the record of an idempotency key is made | `unavailable`
+	//limit:time time to record an idempotency key before its call | `unavailable`
 	beginTime = 900 * time.Millisecond
 	// outcomeTime bounds the writing of an outcome, which goes on when the client
 	// has left. What is not written by then the instance knows.
-	//limit:time that record gets the outcome
 	outcomeTime = 600 * time.Millisecond
 	// outcomeMargin is how long after a call's time limit its edge may still
 	// write how it ended.

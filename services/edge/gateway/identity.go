@@ -202,7 +202,7 @@ const (
 	maxDepth = 4
 	// maxDelegation is the longest a call may use its caller's rights, whatever its
 	// tool says it takes. A task has them for store.KeyLife.
-	//limit:time rights of a caller for a tool that calls tools, at most
+	//limit:time a tool that calls tools has its caller's rights for at most
 	maxDelegation = time.Hour
 )
 

@@ -10,20 +10,16 @@ import (
 const (
 	// askTime is how long tokens may be on their way from one edge to another; what
 	// comes later is lost.
-	//limit:share tokens of a rate on their way to another edge are valid
 	askTime = 100 * time.Millisecond
 	// asked is how many edges are asked in a row.
-	//limit:share edges that are asked for tokens in a row | the call is refused
 	asked = 4
 	// minPause and maxPause bound how long nobody is asked after all have refused,
 	// if they do not say longer; it doubles each time.
-	//limit:share@minPause pause after a refusal, at least
-	//limit:share@maxPause pause after a refusal, at most
 	minPause, maxPause = 20 * time.Millisecond, time.Second
 	// silence is how long an edge is not asked that did not answer.
 	silence = time.Second
 	// maxWaiters bounds the calls that wait for tokens of one key.
-	//limit:share calls of one key that wait for another edge's answer | `rate_limited`
+	//limit:share calls of one principal, tenant or pattern that wait for another edge's answer | `rate_limited`
 	maxWaiters = 256
 )
 

@@ -13,15 +13,14 @@ import (
 
 const (
 	// beatEvery is how often an edge says that it is there.
-	//limit:share an edge says that it shares the limits
 	beatEvery = time.Second
 	// lease is how long an edge has its share after it last said so, by its own
 	// clock: longer than JetStream takes to choose a new leader.
-	//limit:share it keeps its share without that
+	//limit:share an edge keeps its share of the limits if it cannot report that it runs
 	lease = 10 * time.Second
 	// gone is how long the others must not have heard of it before they take its
 	// share, by theirs.
-	//limit:share it loses its share to the others
+	//limit:share the other edges take over the share of an edge that has not reported
 	gone = 11 * time.Second
 	// tries is how often a record is written that others write meanwhile.
 	tries = 8

@@ -108,10 +108,8 @@ type changeStream struct {
 
 const (
 	// subscribedWithin is by when an edge knows what another one wrote into a session.
-	//limit:time an update that precedes its subscription at another edge is told
 	subscribedWithin = 3 * time.Second
 	// maxUnheard bounds what one stream looks at again.
-	//limit:connection such updates of a stream | more are dropped
 	maxUnheard = 256
 )
 

@@ -51,13 +51,13 @@ type Connection struct {
 // maxInFlight bounds the requests being answered. More are refused: if reading
 // waited instead, no cancellation could make room.
 //
-//limit:connection concurrent requests of stdio, SSE, or MCP over a WebSocket | `overloaded`
+//limit:connection concurrent requests of a client at stdio, SSE, or MCP over a WebSocket | `overloaded`
 const maxInFlight = 1024
 
 // maxInFlightBytes bounds what these requests have together, as they were sent.
 // One request is taken whatever it has.
 //
-//limit:connection their bytes | `overloaded`
+//limit:connection bytes of concurrent requests of a client at stdio, SSE, or MCP over a WebSocket | `overloaded`
 const maxInFlightBytes = 16 << 20
 
 // NewConnection makes a connection that has carried nothing yet.

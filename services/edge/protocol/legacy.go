@@ -24,7 +24,7 @@ const defaultLogLevel = "info"
 const (
 	//limit:connection resources that a session or `subscriptions/listen` follows | `too_large`
 	maxSubscribed = 200
-	//limit:connection their URIs | `too_large`
+	//limit:connection URIs of all resources that a session or `subscriptions/listen` follows | `too_large`
 	maxSubscribedBytes = 32 << 10
 )
 

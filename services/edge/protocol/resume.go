@@ -39,7 +39,7 @@ const defaultRetry = 500 * time.Millisecond
 // hour. Beyond, its calls are answered, and it cannot come back for them.
 const (
 	maxKeptAnswers = 10_000
-	//limit:party answers to come back for
+	//limit:party answers that clients may come back for | further answers cannot be fetched again
 	maxKeptBytes = 64 << 20
 	// keptReserve is counted for an answer until it is known how large it is.
 	keptReserve = 256 << 10

@@ -19,8 +19,6 @@ import (
 const maxAccounts = 10_000
 
 // ofTenant is how many times the share of an account those of one tenant have together.
-//
-//limit:party parties whose share all of a tenant may have together | as for a party
 const ofTenant = 4
 
 // Quota counts what accounts keep. Its methods may be used from any goroutine.

@@ -23,7 +23,7 @@ const (
 	maxText = 8 << 10
 	//limit:message.bytes a query of `search_tools` | the rest is ignored
 	MaxQuery = 512
-	//limit:message different words of it | the rest is ignored
+	//limit:message different words in a query of `search_tools` | the rest is ignored
 	maxWords = 32
 )
 

@@ -19,13 +19,13 @@ import (
 // KeyLife is how long a key seals. It opens for as long again, which is more
 // than anything sealed lives.
 //
-//limit:time rights of a caller for a task that calls tools
+//limit:time a task that calls tools has its caller's rights for at most
 const KeyLife = 12 * time.Hour
 
 // ClockSlack is how far the clocks of two edges may differ: what one edge gives a
 // time, any other takes for so much longer.
 //
-//limit:time difference of the clocks of two edges that is allowed for
+//limit:time difference of the clocks of two edges that does no harm
 const ClockSlack = 2 * time.Minute
 
 // Sealer protects what travels through others and has to come back unchanged,

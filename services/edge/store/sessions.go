@@ -57,14 +57,14 @@ const maxSession = 32 << 10
 
 // maxAbout bounds what a client says of itself, which is kept for a day.
 //
-//limit:party what a client says about itself, in each session | `too_large`
+//limit:party `clientInfo` and `capabilities` of each session | `too_large`
 const maxAbout = 4 << 10
 
 // Bounds of Quota.
 const (
-	//limit:party sessions | the oldest are removed
+	//limit:party sessions | the oldest end
 	maxSessionsOfAccount = 10_000
-	//limit:party their bytes | the oldest are removed
+	//limit:party bytes of sessions | the oldest end
 	maxSessionBytes = 16 << 20
 )
 
@@ -95,7 +95,7 @@ type cachedSession struct {
 const (
 	// writeTime bounds what a client waits for, as a session, its end, or an approval: a
 	// bucket whose servers vote for a leader answers nothing, and the client may try again.
-	//limit:time a session is made or ended, a call is held or approved | `unavailable`
+	//limit:time time to make or end a session, or to hold or approve a call | `unavailable`
 	writeTime = 800 * time.Millisecond
 	// settleTime is how long after a write is heard what is read is not remembered;
 	// cacheTime, how long it is: a write may be stored later still.

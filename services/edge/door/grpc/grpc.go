@@ -32,7 +32,7 @@ const (
 	maxMessage = 1 << 20
 	maxResult  = 17 << 20
 	// maxStreams bounds the calls of one connection.
-	//limit:connection streams of a gRPC connection | more wait
+	//limit:connection concurrent calls of a gRPC connection | more wait
 	maxStreams = 100
 	maxHeaders = 16 << 10
 	// idleTime is how long a connection without a call is kept.

@@ -31,8 +31,6 @@ const (
 	maxDescribed = 4 << 20
 	// maxDocuments and maxKept, bytes, bound the documents that are kept: one for all who
 	// see the same.
-	//limit:kept@maxDocuments OpenAPI documents that an edge keeps
-	//limit:kept@maxKept their bytes
 	maxDocuments, maxKept = 32, 16 << 20
 )
 

@@ -12,11 +12,11 @@ import (
 const (
 	// maxPath, maxElement and maxDepth bound a path: its bytes, the bytes of an element, and
 	// the number of elements.
-	//limit:workspace.bytes a path | the tool fails
+	//limit:workspace.bytes path of a file | the tool fails
 	maxPath = 4096
-	//limit:workspace.bytes a name in it | the tool fails
+	//limit:workspace.bytes a name in the path of a file | the tool fails
 	maxElement = 255
-	//limit:workspace its names | the tool fails
+	//limit:workspace names in the path of a file | the tool fails
 	maxDepth = 128
 )
 
