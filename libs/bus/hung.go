@@ -25,7 +25,7 @@ const (
 	pingAfter = 250 * time.Millisecond
 	// maxUnanswered is how long a server may send nothing, not even answers to that, before
 	// the connection leaves it.
-	//limit:time silence of a NATS server that was pinged | its connections move to another server
+	//limit:silence silence of a NATS server that was pinged | its connections move to another server
 	maxUnanswered = 3 * pingAfter
 	// leftFor is how long a server that was left is not dialled again.
 	leftFor = time.Second

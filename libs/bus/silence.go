@@ -19,24 +19,23 @@ const (
 	minGrace = 100 * time.Millisecond
 	// maxUnheard is how long an instance may send nothing about a call that another instance can
 	// take: twice the time to its first sign of life.
-	//limit:time silence of an instance since it was sent a call | another instance takes the call if it can
+	//limit:silence silence of an instance since it was sent a call | another instance takes the call if it can
 	maxUnheard = 2 * FirstAlive
 	// maxStall is how long a connected instance may be silent if no other instance can take its
 	// call.
-	//limit:time silence of a connected instance if no other one can take its call | `peer_lost`
+	//limit:silence silence of a connected instance if no other one can take its call | `peer_lost`
 	maxStall = MaxSilence + 150*time.Millisecond
 	// maxSlow is the same if more than this instance seems slow: a timer here was late by more than
 	// late, or another instance was silent before.
-	//limit:time silence of a connected instance if this process or another instance is slow as well | `peer_lost`
+	//limit:silence silence of a connected instance if the caller or another one is slow, too | `peer_lost`
 	maxSlow = 4 * MaxSilence
 	late    = 50 * time.Millisecond
 	// maxUnreached is the same for a harmless call in a cluster: the instance's NATS server may
 	// hang, and after this time the instance has left it. Such a call is repeated until maxReturn
 	// after it began. By then the instance has reached another server, or never will.
-	//limit:time silence of an instance with a read, in a cluster of NATS servers | the read is repeated
+	//limit:silence silence of an instance with a read, in a cluster of NATS servers | the read is repeated
 	maxUnreached = 2 * maxUnanswered
-	//limit:time a read in a cluster of NATS servers is repeated until this long after its start | `peer_lost`
-	maxReturn = maxUnanswered + 2*dialTime
+	maxReturn    = maxUnanswered + 2*dialTime
 )
 
 // catchUp flushes the connection and sends how long that took. After it, everything that the bus

@@ -18,7 +18,7 @@ const (
 	//limit:connection concurrent TLS handshakes of a listener; one address may have half | more connections are closed
 	maxHandshakes = 1000
 	// handshakeTime is the time limit of a handshake.
-	//limit:time a TLS handshake | the connection is closed
+	//limit:process a TLS handshake | the connection is closed
 	handshakeTime = 5 * time.Second
 )
 

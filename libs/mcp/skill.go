@@ -27,10 +27,8 @@ const (
 	//limit:service bytes of all files of a skill | the skill is left out
 	MaxSkillBytes = 16 << 20
 	// MaxSkillPath is the length of a file's path within the skill, in bytes.
-	//limit:service.bytes path of a file in a skill | the skill is left out
 	MaxSkillPath = 256
 	// MaxSkillDepth is the largest number of names in a path.
-	//limit:service names in the path of a file of a skill | the skill is left out
 	MaxSkillDepth = 16
 )
 

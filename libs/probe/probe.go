@@ -113,7 +113,6 @@ const (
 	maxReaders = 10
 	// maxConnections bounds the connections of a listener, half of which one address may
 	// use.
-	//limit:connection connections to a listener for metrics; one address may have half | more are closed
 	maxConnections = 100
 )
 

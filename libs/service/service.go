@@ -109,8 +109,7 @@ func WithDescription(d string) Option { return func(s *Service) { s.description 
 // lines.
 const (
 	//limit:service instructions of one service for models | they are left out
-	MaxInstructions = 2 << 10
-	//limit:service lines of the instructions of one service | they are left out
+	MaxInstructions     = 2 << 10
 	MaxInstructionLines = 128
 )
 

@@ -34,7 +34,6 @@ const (
 	// maxCancelled is how many requests a client may take back within cancelTime,
 	// if that is most of those it makes. To take one back costs a client nothing,
 	// and to begin it costs the edge something.
-	//limit:connection requests that an HTTP/2 client cancels within 10 s, if most are cancelled | the connection ends
 	maxCancelled = 500
 	cancelTime   = 10 * time.Second
 )

@@ -11,7 +11,7 @@ import (
 // watched is how lately somebody has asked whether an edge is ready that is looked after
 // by a balancer, an orchestrator, or whoever does that for them.
 //
-//limit:time a stopping edge takes no requests if `/readyz` was last asked for longer ago than
+//limit:process a stopping edge takes no requests if `/readyz` was last asked for longer ago than
 const watched = 30 * time.Second
 
 // leaving is the end of an edge that others send requests to. They need a moment to learn

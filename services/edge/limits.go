@@ -43,8 +43,6 @@ func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 }
 
 // maxLooks is how many look at limits at once at one edge: each asks all other edges.
-//
-//limit:call concurrent requests for `/access/limits` | `overloaded`
 const maxLooks = 4
 
 // leftOf is what is left of somebody's limits.

@@ -17,7 +17,6 @@ const (
 	//limit:store all large resources that an instance reads at once | further reads wait
 	readingBytes = 64 << 20
 	// readingTime is how long a call waits for its turn.
-	//limit:store a read of a large resource waits for others | `overloaded`
 	readingTime = 5 * time.Second
 )
 

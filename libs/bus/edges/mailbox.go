@@ -19,9 +19,7 @@ import (
 
 // The most that may wait in one mailbox: messages, and bytes of them unless it is a single one.
 const (
-	//limit:message messages of a client that wait for its SSE stream | `overloaded`
-	maxWaiting = 256
-	//limit:message bytes of messages of a client that wait for its SSE stream | `overloaded`
+	maxWaiting      = 256
 	maxWaitingBytes = 4 << 20
 )
 

@@ -18,14 +18,13 @@ import (
 
 const (
 	// maxFollowers of one instance.
-	//limit:call concurrent `busbar logs` that one instance sends records to | more are refused
 	maxFollowers = 8
 	// life is how long a follower is sent records after it asked for them. It asks three
 	// times as often.
 	life = 15 * time.Second
 	// ratePerSecond is how many records one follower is sent by an instance, and burst how many at
 	// once. Further records are counted and left out.
-	//limit:call log records per second that one instance sends to one `busbar logs` | more are left out and counted
+	//limit:call log records per second from one instance to one `busbar logs` | more are counted
 	ratePerSecond = 100
 	burst         = 200
 )

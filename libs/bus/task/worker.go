@@ -20,7 +20,7 @@ const (
 	// whether the task is still its own.
 	beatEvery = time.Second
 	// silence is how long after the last beat another instance takes over.
-	//limit:time silence of an instance that runs a task | another instance runs it
+	//limit:silence silence of an instance that runs a task | another instance runs it
 	silence = 3 * time.Second
 	// maxLost is how many instances a run may lose before the task fails: what
 	// kills one after the other must not go on forever.

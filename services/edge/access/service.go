@@ -35,7 +35,7 @@ type Duration time.Duration
 
 // maxTimeout bounds what a service is granted.
 //
-//limit:policy `timeout` of a service; a run of a task has 23 h at most | the file is refused
+//limit:policy `timeout` of a service; a run of a task has 23 h at most
 const maxTimeout = 24 * time.Hour
 
 // UnmarshalText implements encoding.TextUnmarshaler.

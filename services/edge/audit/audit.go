@@ -23,12 +23,12 @@ const (
 	// spoolTime is how long a record of a call with an effect waits while the trail takes no
 	// event at all, before it goes to the spool. Without a spool that it begins waits for
 	// beginTime: while the servers of the stream vote for a leader its client is told so within a second.
-	//limit:time@spoolTime time to record the end of a call in the audit trail, with a spool | it goes to the spool
-	//limit:time@beginTime time to record the start of a call in the audit trail | `unavailable`
+	//limit:record@spoolTime time to record the end of a call in the audit trail, with a spool | it goes to the spool
+	//limit:record@beginTime time to record the start of a call in the audit trail | `unavailable`
 	spoolTime, beginTime = 500 * time.Millisecond, 900 * time.Millisecond
 	// appendTime bounds every wait, and that of what no call waits for, or has no other
 	// place.
-	//limit:time time to record the end of a call in the audit trail, without a spool | `unavailable`
+	//limit:record time to record the end of a call in the audit trail, without a spool | `unavailable`
 	appendTime = 2 * time.Second
 	// lookTime bounds a look at the trail.
 	lookTime = 700 * time.Millisecond

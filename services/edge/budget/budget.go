@@ -26,7 +26,6 @@ const (
 	small = 256 << 10
 	// brief is what a call may bring without being counted: those that are have a
 	// bound in number.
-	//limit:call arguments of a call count towards the 128 MiB of an edge if they are larger than
 	brief = 4 << 10
 )
 

@@ -21,9 +21,7 @@ const (
 	// maxWait is how long a call that is about to begin waits for room: an instance holds
 	// a slot for it. maxWaiting is how many do, and maxWaitingOf how many of one party, so
 	// that one whose results nobody reads leaves places to others.
-	//limit:time a call waits until the edge has room for its large result | `overloaded`
-	maxWait = 500 * time.Millisecond
-	//limit:call calls that wait until the edge has room for their large results | `overloaded`
+	maxWait      = 500 * time.Millisecond
 	maxWaiting   = 64
 	maxWaitingOf = maxWaiting / 2
 )

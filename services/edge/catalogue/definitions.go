@@ -21,7 +21,6 @@ const (
 	noteTime = time.Second
 	// noteAgain is how soon an edge tells again of a tool: one that changes all the time
 	// is told of that often.
-	//limit:time interval at which an edge records changes of the same tool's definition
 	noteAgain = time.Minute
 	// notesAtOnce are told of in one round, of one service.
 	notesAtOnce = 100

@@ -26,7 +26,6 @@ const (
 	claimsAtOnce = 16
 	// maxClaims bounds the names that are kept for one service. Further ones are
 	// served as long as nobody else offers them.
-	//limit:service names that are kept for one service | further names may go to another service
 	maxClaims = 10_000
 	// renewals is how many claims one edge renews at a time.
 	renewals = 256

@@ -6,8 +6,7 @@ import "sync"
 // slow client. Beyond it those of Notify are dropped, and the rest waits.
 const (
 	//limit:connection messages that wait for the client of an SSE stream or WebSocket | notifications of calls are dropped
-	maxQueued = 256
-	//limit:connection bytes that wait for the client of an SSE stream or WebSocket | notifications of calls are dropped
+	maxQueued      = 256
 	maxQueuedBytes = 256 << 10
 	// maxUnheld is the largest message that Send leaves in the queue.
 	maxUnheld = 32 << 10

@@ -19,10 +19,8 @@ import (
 // Bounds of the results that an edge keeps.
 const (
 	// maxCached is for all of them together, in bytes.
-	//limit:kept all cached results of an edge
 	maxCached = 64 << 20
 	// maxCachedResult is for one; larger ones are not kept.
-	//limit:kept one cached result | it is not cached
 	maxCachedResult = 256 << 10
 )
 

@@ -67,7 +67,7 @@ const (
 	// beginTime bounds the making of a record, for which an instance waits. It is as long as
 	// that of the trail: a disk that is too slow for one is so for the other. A bucket that
 	// has no leader says so at once.
-	//limit:time time to record an idempotency key before its call | `unavailable`
+	//limit:record time to record an idempotency key before its call | `unavailable`
 	beginTime = 900 * time.Millisecond
 	// outcomeTime bounds the writing of an outcome, which goes on when the client
 	// has left. What is not written by then the instance knows.

@@ -14,7 +14,6 @@ import (
 
 const (
 	// maxShown bounds the arguments that a person is shown, bytes.
-	//limit:message arguments of a held call that a person is shown in full | a shortened form is shown
 	maxShown = 8 << 10
 	// maxShownMember is the largest member shown of arguments that are larger
 	// than maxShown.

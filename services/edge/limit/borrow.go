@@ -19,7 +19,6 @@ const (
 	// silence is how long an edge is not asked that did not answer.
 	silence = time.Second
 	// maxWaiters bounds the calls that wait for tokens of one key.
-	//limit:share calls of one principal, tenant or pattern that wait for another edge's answer | `rate_limited`
 	maxWaiters = 256
 )
 

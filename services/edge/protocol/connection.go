@@ -56,8 +56,6 @@ const maxInFlight = 1024
 
 // maxInFlightBytes bounds what these requests have together, as they were sent.
 // One request is taken whatever it has.
-//
-//limit:connection bytes of concurrent requests of a client at stdio, SSE, or MCP over a WebSocket | `overloaded`
 const maxInFlightBytes = 16 << 20
 
 // NewConnection makes a connection that has carried nothing yet.

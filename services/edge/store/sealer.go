@@ -24,8 +24,6 @@ const KeyLife = 12 * time.Hour
 
 // ClockSlack is how far the clocks of two edges may differ: what one edge gives a
 // time, any other takes for so much longer.
-//
-//limit:time difference of the clocks of two edges that does no harm
 const ClockSlack = 2 * time.Minute
 
 // Sealer protects what travels through others and has to come back unchanged,

@@ -95,7 +95,7 @@ type cachedSession struct {
 const (
 	// writeTime bounds what a client waits for, as a session, its end, or an approval: a
 	// bucket whose servers vote for a leader answers nothing, and the client may try again.
-	//limit:time time to make or end a session, or to hold or approve a call | `unavailable`
+	//limit:record time to make or end a session, or to hold or approve a call | `unavailable`
 	writeTime = 800 * time.Millisecond
 	// settleTime is how long after a write is heard what is read is not remembered;
 	// cacheTime, how long it is: a write may be stored later still.

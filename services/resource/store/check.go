@@ -21,7 +21,6 @@ const (
 	SmallRead = 256 << 10
 	// MaxURI, MaxName and MaxDescription are in bytes; MaxName is that of title
 	// and MIME type as well.
-	//limit:store.bytes URI of a resource | `invalid_params`
 	MaxURI = 2048
 	//limit:store.bytes name, title or MIME type of a resource | `invalid_params`
 	MaxName = 512

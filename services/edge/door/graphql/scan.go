@@ -20,7 +20,6 @@ const (
 	maxFields = 300
 	// maxIntrospection is the depth of a query that asks for the schema: that of
 	// what clients send.
-	//limit:message levels of a GraphQL document that asks for the schema | `too_large`
 	maxIntrospection = 20
 )
 

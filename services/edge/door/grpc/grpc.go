@@ -36,7 +36,7 @@ const (
 	maxStreams = 100
 	maxHeaders = 16 << 10
 	// idleTime is how long a connection without a call is kept.
-	//limit:time a gRPC connection without a call | it is closed
+	//limit:process a gRPC connection without a call | it is closed
 	idleTime = 5 * time.Minute
 	// maxPage is the most entries of a list, defaultPage how many there are unless
 	// the client says.

@@ -10,8 +10,6 @@ import (
 )
 
 // maxListed bounds each list of /llms.txt, entries.
-//
-//limit:message entries of each list of `/llms.txt`
 const maxListed = 200
 
 // llms says what this is and what is offered to who asks in the form of llms.txt

@@ -24,7 +24,6 @@ const (
 	//limit:connection concurrent requests of a WebSocket at `/ws` | `overloaded`
 	MaxInFlight = 64
 	// maxInFlightBytes bounds what these have together, as they were sent.
-	//limit:connection bytes of concurrent requests of a WebSocket at `/ws` | `overloaded`
 	maxInFlightBytes = 16 << 20
 	//limit:message calls of a batch at `/ws` | `too_large`
 	maxBatch = 10_000

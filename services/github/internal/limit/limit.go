@@ -25,7 +25,6 @@ const (
 	// pause is random, from the upper half.
 	Backoff = 300 * time.Millisecond
 	// Redirects is how many redirects are followed, all within the API's host.
-	//limit:github redirects of a request, within the API's host | the tool fails
 	Redirects = 3
 	// Body is the largest response read, decompressed; Header the largest header.
 	//limit:github a response of GitHub, decompressed | the tool fails
@@ -50,10 +49,8 @@ const (
 const (
 	// Secondary is how long to wait after a secondary limit without Retry-After;
 	// GitHub asks for at least a minute.
-	//limit:github pause after a secondary rate limit without Retry-After
 	Secondary = time.Minute
 	// LongestWait is the longest block that is accepted.
-	//limit:github longest pause that GitHub may ask for | a longer one counts as this
 	LongestWait = 2 * time.Hour
 	// Accounts is for how many tokens limits are remembered.
 	Accounts = 1024
@@ -97,7 +94,7 @@ const (
 	// Entries bounds a directory, a list of labels and the like.
 	Entries = 1000
 	// DefaultContent and MaxContent bound a file's contents, and a diff.
-	//limit:github text of a file or diff | the rest is left out | `maxBytes`, up to 512 KiB
+	//limit:github text of a file or diff; `maxBytes` may ask for 512 KiB | the rest is left out
 	DefaultContent = 64 << 10
 	MaxContent     = 512 << 10
 )

@@ -23,8 +23,7 @@ const (
 	// prompts of each tenant.
 	//limit:store versions of a prompt | the oldest are removed
 	KeptVersions = 100
-	//limit:store deleted prompts of one tenant, with their versions | the oldest are removed
-	KeptDeleted = 100
+	KeptDeleted  = 100
 )
 
 // Limits bounds the prompts of one tenant; zero means no limit.

@@ -27,7 +27,6 @@ import (
 const Scheme = "https://"
 
 const (
-	//limit:store redirects of an `https://` URI | `unavailable`
 	maxRedirects = 5
 	// readTime bounds a read with its redirects.
 	//limit:store a read of an `https://` URI, with its redirects | `unavailable`

@@ -30,11 +30,9 @@ const ConfigPath = ".busbar/workspace.yaml"
 
 const (
 	//limit:workspace the file `.busbar/workspace.yaml` | the tool fails
-	maxConfig = 64 << 10
-	//limit:workspace commands in `.busbar/workspace.yaml` | the tool fails
+	maxConfig   = 64 << 10
 	maxCommands = 100
-	//limit:workspace.bytes a command in `.busbar/workspace.yaml` | the tool fails
-	maxLine = 4 << 10
+	maxLine     = 4 << 10
 )
 
 // Command is a command that may run.

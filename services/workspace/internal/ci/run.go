@@ -17,8 +17,7 @@ const (
 	// keptOfOne and kept are how many finished runs are kept, of one account and of all.
 	//limit:workspace kept runs of commands of one principal | the oldest are removed
 	keptOfOne = 10
-	//limit:workspace kept runs of commands of one instance | the oldest are removed
-	kept = 100
+	kept      = 100
 	//limit:workspace time that a run of a command is kept | it is removed
 	keptTime = 24 * time.Hour
 )

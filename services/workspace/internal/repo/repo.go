@@ -29,7 +29,6 @@ import (
 
 const (
 	// maxObject is the largest object (file, directory or commit), in bytes.
-	//limit:workspace an object of a repository, or a file that is staged | the tool fails
 	maxObject = 32 << 20
 	// maxCache is how many bytes of a repository are kept in memory during one call.
 	maxCache = 32 << 20

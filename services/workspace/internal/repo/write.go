@@ -42,8 +42,6 @@ func (r *Repo) Change(ctx context.Context, f func() error) error {
 }
 
 // maxCommitMessage is the longest message, in bytes.
-//
-//limit:workspace message of a new commit | the tool fails
 const maxCommitMessage = 64 << 10
 
 // Commit commits the staged changes; with all, also the changes of tracked files.

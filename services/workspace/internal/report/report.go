@@ -30,18 +30,15 @@ type Failure struct {
 }
 
 const (
-	//limit:workspace failed tests in the report of a command | the rest is left out
 	maxFailures = 100
-	//limit:workspace message of a failed test | it is cut
-	maxMessage = 1 << 10
-	maxName    = 512
+	maxMessage  = 1 << 10
+	maxName     = 512
 	// maxLine is how many bytes of a line are read, maxText of a line for people. maxOpen is how many concurrent
 	// tests have their output kept until it is known whether they fail.
 	maxLine = 64 << 10
 	maxText = 4 << 10
 	maxOpen = 1000
-	//limit:workspace a report in XML | it is ignored
-	maxXML = 8 << 20
+	maxXML  = 8 << 20
 )
 
 // parser reads the output line by line.

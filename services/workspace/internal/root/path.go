@@ -12,12 +12,10 @@ import (
 const (
 	// maxPath, maxElement and maxDepth bound a path: its bytes, the bytes of an element, and
 	// the number of elements.
-	//limit:workspace.bytes path of a file | the tool fails
-	maxPath = 4096
-	//limit:workspace.bytes a name in the path of a file | the tool fails
+	//limit:files.bytes path of a file | the tool fails
+	maxPath    = 4096
 	maxElement = 255
-	//limit:workspace names in the path of a file | the tool fails
-	maxDepth = 128
+	maxDepth   = 128
 )
 
 // clean checks a path written by a caller and returns its simplest form, "." for an empty one. It does not

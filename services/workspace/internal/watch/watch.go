@@ -21,7 +21,7 @@ import (
 
 const (
 	// MaxDirs is how many directories of a root are watched.
-	//limit:workspace directories of a root that are watched | others are not watched
+	//limit:files directories of a root that are watched | others are not watched
 	MaxDirs = 4096
 	// settle is how long changes are collected; maxTold is how many files one
 	// report has at most.
