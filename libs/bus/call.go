@@ -30,7 +30,7 @@ const (
 	// maxAttempts is how many instances are tried, one after the other, for a call
 	// that ran at none. Attempts of a call that is lost although an instance may live do not
 	// count until maxReturn: its NATS server hangs, or it is on its way to another one.
-	//limit:call instances that are tried for a call that none has begun | `unavailable`, `peer_lost`
+	//limit:call instances that are tried for a call that did not begin | `unavailable`, `peer_lost`
 	maxAttempts = 3
 	// attemptPause comes before each but the first.
 	attemptPause = 20 * time.Millisecond

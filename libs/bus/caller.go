@@ -17,24 +17,20 @@ import (
 // Timing of one call.
 const (
 	// DefaultTimeout bounds a call whose context has no deadline.
-	//limit:time a call, unless its tool says otherwise | `deadline_exceeded` | `Tool.Timeout`
+	//limit:time a call, unless `Tool.Timeout` says otherwise | `deadline_exceeded`
 	DefaultTimeout = 30 * time.Second
 	// HopShave is taken off the deadline at each hop, so that the side that
 	// knows most about a timeout answers first.
-	//limit:time taken off the deadline for each hop
 	HopShave = 20 * time.Millisecond
 	// MinRemaining is the least time worth starting a call with.
-	//limit:time least time left that starts a call | `deadline_exceeded`
 	MinRemaining = 100 * time.Millisecond
 	// FirstAlive is how long after receipt a service that has not sent a frame
 	// says it is alive, AliveEvery how often it does so from then on.
-	//limit:time first heartbeat of a call
 	FirstAlive = 200 * time.Millisecond
-	//limit:time heartbeats after that, each
 	AliveEvery = 250 * time.Millisecond
 	// MaxSilence is how long a caller waits for any frame, two missed signs of
 	// life and half of a third, before it makes sure that none is on its way.
-	//limit:time silence of an instance with a call | `peer_lost`, unless the bus has more from it
+	//limit:silence silence of an instance that runs a call | `peer_lost`, unless messages from it are on the way
 	MaxSilence = 750 * time.Millisecond
 )
 

@@ -22,14 +22,12 @@ import (
 const (
 	// pingAfter is the silence of a server after which it is asked for a sign of life, and
 	// after as long again once more.
-	//limit:time silence of a NATS server | it is pinged
 	pingAfter = 250 * time.Millisecond
 	// maxUnanswered is how long a server may send nothing, not even answers to that, before
 	// the connection leaves it.
-	//limit:time silence of a NATS server, with its answer to the ping | its connections move to another
+	//limit:silence silence of a NATS server that was pinged | its connections move to another server
 	maxUnanswered = 3 * pingAfter
 	// leftFor is how long a server that was left is not dialled again.
-	//limit:time time in which that server is not dialled again
 	leftFor = time.Second
 	// slowest is the bytes a second that a line has at least: a server has longer to answer a
 	// ping that comes behind others. maxBehind is the most that is waited for that.

@@ -20,26 +20,19 @@ import (
 // that take over from one that died (ADR 0014).
 const (
 	// keptLife is how long it keeps an answer.
-	//limit:kept answers of keyed calls that an instance keeps for other edges
 	keptLife = 5 * time.Minute
 	// maxKeptAnswer is the largest answer kept, maxKeptBytes all of them. Beyond
 	// it the oldest make room.
-	//limit:kept their answer, each | only that the call ran is kept
 	maxKeptAnswer = 96 << 10
-	//limit:kept their bytes
-	maxKeptBytes = 32 << 20
+	maxKeptBytes  = 32 << 20
 	// maxKeptCalls bounds the calls that an instance knows to have begun here,
 	// with or without their answers.
-	//limit:kept records that calls began, of an instance
 	maxKeptCalls = 65_536
 
 	// The same of all calls that may have an effect, for their callers, who ask within
 	// seconds when frames were lost on the way.
-	//limit:kept ended calls with an effect, remembered by their instance
-	recentLife = 15 * time.Second
-	//limit:kept their bytes | the tenant with the most loses first
+	recentLife     = 15 * time.Second
 	maxRecentBytes = 8 << 20
-	//limit:kept their number | the same
 	maxRecentCalls = 16_384
 )
 

@@ -22,8 +22,6 @@ import (
 
 // permitTime is how long an instance asks. A caller that has not answered by then is gone.
 // Options.Permit may take 2 s of it.
-//
-//limit:time wait for the permit of a call with an effect | the call does not begin
 const permitTime = 3 * time.Second
 
 // asked answers an instance that is ready to begin.

@@ -14,8 +14,6 @@ type recentCalls struct {
 
 // generation is how many ids are kept at least, maxRecent at most, in bytes some
 // 20 MiB.
-//
-//limit:call.count@maxRecent calls that an instance remembers, so that none runs twice
 const generation, maxRecent = 4096, 128 << 10
 
 // add reports whether the id is new.

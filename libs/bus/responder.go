@@ -16,14 +16,11 @@ import (
 const (
 	// inlineResult is the largest result sent in one frame; larger ones go out
 	// in chunks, so that small messages behind them do not wait long.
-	//limit:message a result in one message | it is sent in chunks
 	inlineResult = 256 << 10
-	//limit:message a chunk
-	chunkSize = 128 << 10
+	chunkSize    = 128 << 10
 	// largeResults is how many results go out in chunks at once, over one connection;
 	// largeWindow how many chunks of one the bus may not have taken yet, and largeWait
 	// how long it may take for them.
-	//limit:message results that one connection sends in chunks at a time | others wait
 	largeResults = 2
 	largeWindow  = 4
 	largeWait    = time.Second

@@ -46,7 +46,7 @@ type ServerConfig struct {
 }
 
 const (
-	//limit:call concurrent calls of an instance | they wait; four times as many may | `WithConcurrency`
+	//limit:call concurrent calls of an instance, unless `WithConcurrency` says otherwise | four times as many wait
 	defaultConcurrency = 64
 	// maxDepths is how many depths of calls have slots of their own; edges let four
 	// calls of services stand above another one.

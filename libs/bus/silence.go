@@ -16,29 +16,26 @@ const (
 	maxCatchUp = time.Second
 	// minGrace is the least time for frames that arrived before the end of the flush to reach their
 	// calls.
-	//limit:time least time for late messages after a silence
 	minGrace = 100 * time.Millisecond
 	// maxUnheard is how long an instance may send nothing about a call that another instance can
 	// take: twice the time to its first sign of life.
-	//limit:time silence of an instance from the start of a call | another instance takes the call if it can
+	//limit:silence silence of an instance since it was sent a call | another instance takes the call if it can
 	maxUnheard = 2 * FirstAlive
 	// maxStall is how long a connected instance may be silent if no other instance can take its
 	// call.
-	//limit:time silence while still connected to NATS, with no other instance | `peer_lost`
+	//limit:silence silence of a connected instance if no other one can take its call | `peer_lost`
 	maxStall = MaxSilence + 150*time.Millisecond
 	// maxSlow is the same if more than this instance seems slow: a timer here was late by more than
 	// late, or another instance was silent before.
-	//limit:time silence if this machine or the previous call was slow too | `peer_lost`
+	//limit:silence silence of a connected instance if the caller or another one is slow, too | `peer_lost`
 	maxSlow = 4 * MaxSilence
-	//limit:time delay of timers here that counts as slow
-	late = 50 * time.Millisecond
+	late    = 50 * time.Millisecond
 	// maxUnreached is the same for a harmless call in a cluster: the instance's NATS server may
 	// hang, and after this time the instance has left it. Such a call is repeated until maxReturn
 	// after it began. By then the instance has reached another server, or never will.
-	//limit:time the same for a read in a cluster of NATS servers | the read is made again
+	//limit:silence silence of an instance with a read, in a cluster of NATS servers | the read is repeated
 	maxUnreached = 2 * maxUnanswered
-	//limit:time time from the start of such a read in which it is made again | `peer_lost`
-	maxReturn = maxUnanswered + 2*dialTime
+	maxReturn    = maxUnanswered + 2*dialTime
 )
 
 // catchUp flushes the connection and sends how long that took. After it, everything that the bus

@@ -12,7 +12,6 @@ import (
 const (
 	// probeEvery is how often a server that is away is tried, and probeTime how
 	// long it has to answer.
-	//limit:time a database that is away is tried again
 	probeEvery = 100 * time.Millisecond
 	probeTime  = time.Second
 )

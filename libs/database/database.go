@@ -45,6 +45,7 @@ type Config struct {
 // Defaults of Config, and what is like them.
 const (
 	defaultWait = 250 * time.Millisecond
+	//limit:time all work of one call in the database (the audit trail has 20 s) | `unavailable`
 	defaultWork = 5 * time.Second
 	// retryAfter is what a caller is told when the database is away.
 	retryAfter = 500 * time.Millisecond

@@ -25,7 +25,7 @@ var DefaultKeyLimits = KeyLimits{Life: 24 * time.Hour, Keys: 500_000, Bytes: 1 <
 
 const (
 	// maxAnswer is the largest answer that is kept, bytes, as edges keep it.
-	//limit:kept kept answer of a keyed write (`database.Once`) | only that the call ran is kept
+	//limit:kept answer of a keyed write that `database.Once` keeps | only that the call ran is kept
 	maxAnswer = 96 << 10
 	// keysCounted is how long a count is believed, with this process's own keys added.
 	keysCounted = 10 * time.Minute

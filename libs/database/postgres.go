@@ -15,11 +15,11 @@ import (
 const (
 	// statementTime bounds one statement, so that a lock held elsewhere ends as an
 	// error and not as a hung call.
-	//limit:time a statement of Postgres | `unavailable`
+	//limit:time one statement in Postgres, if the work of its call may take longer | `unavailable`
 	statementTime = 10 * time.Second
 	// poolSize is how many connections an instance has, unless its URL says
 	// pool_max_conns.
-	//limit:service connections to Postgres of a service | calls wait
+	//limit:service connections of an instance to Postgres, unless its URL has `pool_max_conns` | calls wait
 	poolSize = 8
 	// busyTime is how long a call waits for a connection while others give theirs
 	// back.

@@ -14,7 +14,7 @@ import (
 // DrainTimeout is how long a stopping process waits for calls in flight before it cancels
 // them.
 //
-//limit:time calls in flight after a service is told to stop | they are cancelled
+//limit:process calls in flight after a service is told to stop | they are cancelled
 const DrainTimeout = 25 * time.Second
 
 // ErrStopped is the cause of the context that Context ends.

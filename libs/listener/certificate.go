@@ -20,7 +20,7 @@ type Files struct{ Cert, Key, ClientCA string }
 
 // lookTime is the interval at which the files are read again.
 //
-//limit:time the files of a certificate are read again
+//limit:process interval at which the files of a certificate are read again
 const lookTime = time.Second
 
 // maxFile is the largest file of certificates, in bytes.

@@ -15,10 +15,10 @@ import (
 
 const (
 	// maxHandshakes bounds the concurrent handshakes of a listener.
-	//limit:connection concurrent TLS handshakes of a listener | half of them for one address
+	//limit:connection concurrent TLS handshakes of a listener; one address may have half | more connections are closed
 	maxHandshakes = 1000
 	// handshakeTime is the time limit of a handshake.
-	//limit:time a TLS handshake | the connection is closed
+	//limit:process a TLS handshake | the connection is closed
 	handshakeTime = 5 * time.Second
 )
 

@@ -5,8 +5,6 @@ import "net"
 // maxUnsent is how many bytes the kernel buffers for a client that has not read the earlier
 // ones. Further bytes wait in the program, which counts them and closes the connection of a
 // client that reads nothing. By default the kernel buffers 4 MiB for each.
-//
-//limit:connection unread answers that the kernel buffers for a connection, on Linux | the edge waits
 const maxUnsent = 256 << 10
 
 // leaveLittle limits the kernel's buffer to that. A kernel without this option keeps its

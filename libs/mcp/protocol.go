@@ -257,7 +257,7 @@ func Needs(extension string) []byte {
 
 // MaxIdempotencyKey is the longest idempotency key, in bytes.
 //
-//limit:message.bytes an idempotency key, in UTF-8 | `invalid_params`
+//limit:message.bytes an idempotency key, in UTF-8 | `invalid_request`
 const MaxIdempotencyKey = 255
 
 // CheckIdempotencyKey checks a client's idempotency key. An empty one is a mistake, not a

@@ -21,16 +21,14 @@ const TypeDirectory = "inode/directory"
 // Limits of a skill. The limits of files and bytes are the extension's, which every host
 // accepts; those of a path are Busbar's.
 const (
-	//limit:service files of a skill | it is left out
+	//limit:service files of a skill | the skill is left out
 	MaxSkillFiles = 512
 	// MaxSkillBytes is the total size of all files, in bytes.
-	//limit:service their bytes | it is left out
+	//limit:service bytes of all files of a skill | the skill is left out
 	MaxSkillBytes = 16 << 20
 	// MaxSkillPath is the length of a file's path within the skill, in bytes.
-	//limit:service.bytes the path of a file in a skill | it is left out
 	MaxSkillPath = 256
 	// MaxSkillDepth is the largest number of names in a path.
-	//limit:service names in that path | it is left out
 	MaxSkillDepth = 16
 )
 

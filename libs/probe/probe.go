@@ -113,7 +113,6 @@ const (
 	maxReaders = 10
 	// maxConnections bounds the connections of a listener, half of which one address may
 	// use.
-	//limit:connection connections of a listener for metrics | more are closed; half for one address
 	maxConnections = 100
 )
 

@@ -9,7 +9,7 @@ import (
 // maxSteps bounds one validation by the number of comparisons of a part of the schema with a part of
 // the value. With $ref, a schema of 1 KB can compare one value 2^40 times.
 //
-//limit:schema steps to check a value, with `$ref`
+//limit:call steps to check arguments against a schema with `$ref` | `invalid_params`
 const maxSteps = 250_000
 
 // limited is a compiled schema whose validations stop when they take too many steps. Only

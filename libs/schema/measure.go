@@ -8,19 +8,18 @@ import (
 
 // Limits of a decoded schema.
 const (
-	//limit:schema levels | the same
+	//limit:schema levels of a schema
 	maxDepth = 64
-	//limit:schema parts | the same
+	//limit:schema parts of a schema
 	maxParts = 5000
 	// maxPaths bounds the total size of the pointers to all parts: the compiler keeps them, and
 	// nested long names make each one long.
-	//limit:schema paths of its parts together | the same
 	maxPaths = 2 << 20
 	// maxPattern bounds a regular expression in bytes, and maxPatterns all of them by their
 	// compiled size: a{1000} is short to write.
-	//limit:schema a pattern | the same
+	//limit:schema a regular expression in a schema
 	maxPattern = 16 << 10
-	//limit:schema instructions of all patterns (`a{1000}` is 1,000) | the same
+	//limit:schema instructions of all regular expressions of a schema (`a{1000}` is 1,000)
 	maxPatterns = 250_000
 )
 

@@ -19,7 +19,7 @@ import (
 
 // Bounds of one schema.
 const (
-	//limit:schema a schema | the tool is left out
+	//limit:schema a schema
 	maxBytes = 256 << 10
 	// maxNumber is the largest number of characters of a number, in schemas and values. An
 	// exponent has at most three digits: validation computes exactly, and 1e999999 is short to

@@ -137,7 +137,7 @@ func NewCommand[E Environment](name string, build Build[E]) *Command[E] {
 // startTime bounds the start of an instance: a database or a bus that is not
 // there in that time is worth an error.
 //
-//limit:time a service waits at its start for the bus and its database | it exits
+//limit:process a service waits at its start for the bus and its database | it exits
 const startTime = 30 * time.Second
 
 // Run joins the bus and serves until ctx ends. The line that says that the

@@ -108,9 +108,8 @@ func WithDescription(d string) Option { return func(s *Service) { s.description 
 // MaxInstructions and MaxInstructionLines limit the instructions of one service, in bytes and
 // lines.
 const (
-	//limit:service instructions of one service for models | the rest is left out
-	MaxInstructions = 2 << 10
-	//limit:service their lines | the rest is left out
+	//limit:service instructions of one service for models | they are left out
+	MaxInstructions     = 2 << 10
 	MaxInstructionLines = 128
 )
 

@@ -14,7 +14,7 @@ import (
 
 // maxFrontmatter is the largest frontmatter, in bytes.
 //
-//limit:service frontmatter of a skill | it is left out
+//limit:service frontmatter of a skill | the service does not start
 const maxFrontmatter = 32 << 10
 
 // frontmatter reads the YAML at the beginning of a SKILL.md, between two lines of three hyphens. It

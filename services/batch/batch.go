@@ -22,13 +22,13 @@ import (
 
 const (
 	name = "batch"
-	//limit:call concurrent calls of the tool `batch` | | `parallel`, up to 64
+	//limit:call concurrent calls within one call of `batch`; `parallel` may ask for 64 | more wait
 	defaultParallel = 16
 	//limit:time a call of the tool `batch` | `deadline_exceeded`
 	timeout = 5 * time.Minute
 	// maxResults bounds the results together, bytes. They travel twice, as structured
 	// content and as text, in a result of at most 16 MiB.
-	//limit:call results of a call of the tool `batch` | `result_too_large` for the rest
+	//limit:call all results of one call of `batch` | `result_too_large` for the rest
 	maxResults = 6 << 20
 )
 

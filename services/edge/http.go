@@ -122,7 +122,7 @@ func (e *Edge) readsMetrics(own token.Token, local bool) func(string) bool {
 
 // drainTime bounds how long a stopping Serve waits for calls in flight.
 //
-//limit:time calls in flight after an edge is told to stop | they are cancelled
+//limit:process calls in flight after an edge is told to stop | they are cancelled
 const drainTime = 35 * time.Second
 
 // idleTime is how long a connection is kept between requests, and before the first one.
@@ -130,7 +130,7 @@ const drainTime = 35 * time.Second
 // 90 s, Google 600 s): a request that meets the end of its connection fails, and the
 // proxy may not repeat it.
 //
-//limit:time a connection between requests | it is closed
+//limit:process a connection between requests | it is closed
 const idleTime = 620 * time.Second
 
 // Serve serves HTTP on l until ctx ends, then closes the listener, finishes the calls in

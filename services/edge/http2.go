@@ -34,10 +34,8 @@ const (
 	// maxCancelled is how many requests a client may take back within cancelTime, if they
 	// are most of its requests. Taking a request back costs a client nothing, but
 	// beginning it costs the edge something.
-	//limit:connection requests that an HTTP/2 client takes back in the time below | the connection ends
 	maxCancelled = 500
-	//limit:connection time in which they are counted
-	cancelTime = 10 * time.Second
+	cancelTime   = 10 * time.Second
 )
 
 // cancelled counts the requests over an HTTP/2 connection, and those that the client

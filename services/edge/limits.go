@@ -42,8 +42,6 @@ func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 }
 
 // maxLooks is how many requests one edge answers concurrently: each asks all other edges.
-//
-//limit:call concurrent requests for `/access/limits` | `overloaded`
 const maxLooks = 4
 
 // leftOf is how much of a principal's limits is left.

@@ -110,9 +110,9 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 
 // Bounds on connections; one address may have half of them.
 const (
-	//limit:connection HTTP connections of an edge | more are closed; half for one address
+	//limit:connection HTTP connections of an edge; one address may have half | more are closed
 	maxConnections = 20_000
-	//limit:connection gRPC connections of an edge | the same
+	//limit:connection gRPC connections of an edge; one address may have half | more are closed
 	maxGRPCConnections = 1000
 )
 

@@ -10,7 +10,7 @@ import (
 // maxUnused is how many connections without a request an edge keeps. A flood of them
 // would otherwise use up all connections for idleTime.
 //
-//limit:connection connections without a request yet | the address with the most loses its oldest
+//limit:connection connections that have not sent a request yet | the address with the most loses its oldest
 const maxUnused = 1000
 
 // unusedConns are the connections that have not brought a request yet. Clients open some

@@ -28,9 +28,9 @@ import (
 type Env struct {
 	service.DataEnv
 
-	//limit:store prompts of one tenant | the tool fails
+	//limit:store prompts of one tenant | `too_large`
 	MaxPrompts int64 `name:"max-prompts" default:"1000" env:"BUSBAR_PROMPT_MAX" placeholder:"N" help:"Limit of prompts of one tenant; 0 means no limit (default ${default})."`
-	//limit:store.bytes their bytes, with all versions | the oldest versions are removed
+	//limit:store.bytes prompts of one tenant, with all versions | the oldest versions are removed, then `too_large`
 	MaxBytes int64 `name:"max-bytes" default:"67108864" env:"BUSBAR_PROMPT_MAX_BYTES" placeholder:"N" help:"Limit of bytes of one tenant's prompts with all versions; 0 means no limit (default ${default})."`
 
 	// Reread is the interval at which an instance looks for changes that it was not notified

@@ -14,10 +14,9 @@ const (
 	// readingBytes bounds the large contents that calls of one instance have in hand
 	// until they are answered. On its way each is there some four times: as stored, as
 	// text, as JSON and as a message.
-	//limit:store large resources that an instance reads at once | they wait
+	//limit:store all large resources that an instance reads at once | further reads wait
 	readingBytes = 64 << 20
 	// readingTime is how long a call waits for its turn.
-	//limit:store time of that wait | `overloaded`
 	readingTime = 5 * time.Second
 )
 

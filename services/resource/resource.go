@@ -30,11 +30,11 @@ type Env struct {
 	HTTPAllow []string `env:"BUSBAR_RESOURCE_HTTP_ALLOW" placeholder:"HOST" help:"Hosts that https:// URIs may read: example.com, example.com:8443, *.example.com."`
 	GitRoots  string   `env:"BUSBAR_RESOURCE_GIT_ROOTS" placeholder:"DIRS" help:"Repositories, or directories of repositories, that git:// URIs may read, separated as in PATH."`
 	// MaxResources and MaxBytes bound what one tenant keeps; 0 is no bound.
-	//limit:store resources of one tenant | the tool fails
+	//limit:store resources of one tenant | `too_large`
 	MaxResources int64 `name:"max-resources" default:"100000" env:"BUSBAR_RESOURCE_MAX" placeholder:"N" help:"Limit of resources of one tenant; 0 means no limit (default ${default})."`
-	//limit:store.bytes their bytes, with names and descriptions | the tool fails
+	//limit:store.bytes resources of one tenant, with names and descriptions | `too_large`
 	MaxBytes int64 `name:"max-bytes" default:"1073741824" env:"BUSBAR_RESOURCE_MAX_BYTES" placeholder:"N" help:"Limit of bytes of one tenant's resources; 0 means no limit (default ${default})."`
-	//limit:store writes with an idempotency key of one tenant, in a day | the tool fails
+	//limit:store writes of one tenant with an idempotency key, in a day | `rate_limited`
 	MaxKeyed int64 `name:"max-keyed-writes" default:"500000" env:"BUSBAR_RESOURCE_MAX_KEYED_WRITES" placeholder:"N" help:"Limit of writes with an idempotency key that are remembered for one tenant (default ${default}). Each is remembered for a day. 0 means no limit."`
 }
 

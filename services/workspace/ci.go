@@ -26,15 +26,15 @@ type CI struct {
 	Environ   []string `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Variables of commands besides PATH, HOME, TMPDIR and LANG (default: none). NAME alone passes on this process's value."`
 	//limit:workspace a command | it is stopped
 	Time time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Time limit of a command (default ${default})."`
-	//limit:workspace processor time of each of its processes | the process is stopped
+	//limit:workspace processor time of each process of a command | the process is stopped
 	CPU time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Processor time limit of each process of a command (default ${default})."`
-	//limit:workspace.bytes its memory, with `/tmp` | it is stopped
+	//limit:workspace.bytes memory of a command, with its `/tmp` | it is stopped
 	Memory int64 `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Memory limit of a command, including its files in /tmp (default ${default})."`
-	//limit:workspace.bytes a file it writes, its `/tmp`, and growth of the disk, each | it is stopped
+	//limit:workspace.bytes each file of a command, its `/tmp`, and the growth of the disk while it runs | it is stopped
 	Disk int64 `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Limit in bytes of what a command writes (default ${default}). It holds for each file, for /tmp, and for the growth of the workspace's disk."`
-	//limit:workspace its processes and threads | no more start
+	//limit:workspace processes and threads of a command | no more start
 	Processes int `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Limit of processes and threads of a command (default ${default})."`
-	//limit:workspace concurrent commands; half of them for one principal | `overloaded`
+	//limit:workspace concurrent commands; one principal may have half | the tool fails
 	Runs int `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Limit of concurrent commands (default ${default}). One principal may use half of them."`
 }
 

@@ -15,12 +15,12 @@ import (
 
 // gitTime is the time limit of one git call.
 //
-//limit:workspace a call of git | `deadline_exceeded`
+//limit:files time of a call of a `git_` tool | the tool fails
 const gitTime = 25 * time.Second
 
 // maxPatch is the largest diff that a call returns, in bytes.
 //
-//limit:workspace a diff of git | it is cut
+//limit:files a diff of git | it is cut
 const maxPatch = 256 << 10
 
 // RepoIn names a repository, and a part of it.

@@ -58,7 +58,7 @@ const readSchema = `{
 }`
 
 const (
-	//limit:workspace what `filesystem_read` returns | | `maxBytes`, up to 1 MiB
+	//limit:files text that `filesystem_read` returns; `maxBytes` may ask for 1 MiB | the rest is left out
 	defaultRead = 256 << 10
 	maxRead     = 1 << 20
 )

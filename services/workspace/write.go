@@ -34,8 +34,6 @@ type WriteOut struct {
 }
 
 // maxDiff is the largest diff in a result, in bytes.
-//
-//limit:workspace the diff in a result | it is cut
 const maxDiff = 64 << 10
 
 func write(ctx context.Context, v *root.View, in WriteIn) (out WriteOut, err error) {

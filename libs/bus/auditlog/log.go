@@ -23,10 +23,8 @@ import (
 
 const (
 	// The size of one message, unless one event alone is larger.
-	//limit:message audit events in a message
 	groupEvents = 128
-	//limit:message their bytes
-	groupBytes = 128 << 10
+	groupBytes  = 128 << 10
 	// againTime is how long a message waits for its acknowledgement before it is sent again:
 	// a stream's leader that is about to stop may have taken it along. It is twice as long
 	// as the last one took, if that is more: a slow disk that writes all twice never catches

@@ -28,7 +28,6 @@ const (
 	// that would come again after ackWait only.
 	idleWait = 10 * time.Second
 	// Events of a reader that died are given to another after this time.
-	//limit:time silence of an audit instance with events | another instance takes them
 	ackWait = 30 * time.Second
 )
 

@@ -19,16 +19,12 @@ import (
 
 // The most that may wait in one mailbox: messages, and bytes of them unless it is a single one.
 const (
-	//limit:message messages that wait from the client of an SSE stream | `overloaded`
-	maxWaiting = 256
-	//limit:message their bytes | `overloaded`
+	maxWaiting      = 256
 	maxWaitingBytes = 4 << 20
 )
 
 // takeTime is how long an edge may take to say that it has a client's message.
 // All it does is to queue it.
-//
-//limit:time a client's message waits for its SSE stream | it counts as lost
 const takeTime = 2 * time.Second
 
 // Mailbox is where what a client posts is kept for its stream, which this edge

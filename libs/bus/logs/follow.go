@@ -18,7 +18,6 @@ import (
 
 const (
 	// askEvery is how often instances are asked to go on, and those that are new to begin.
-	//limit:time a follower of logs (`busbar logs`) asks again
 	askEvery = life / 3
 	// settle is how long instances that answer together may take for it.
 	settle = 300 * time.Millisecond

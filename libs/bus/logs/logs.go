@@ -62,7 +62,6 @@ const (
 	maxWord   = 2 << 10
 	maxRecord = 64 << 10
 	// maxData is how much data one record has, or little more.
-	//limit:message data of a log record | it is cut
 	maxData = 8 << 10
 )
 

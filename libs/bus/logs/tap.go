@@ -18,18 +18,15 @@ import (
 
 const (
 	// maxFollowers of one instance.
-	//limit:call followers of the logs of an instance | more are refused
 	maxFollowers = 8
 	// life is how long a follower is sent records after it asked for them. It asks three
 	// times as often.
-	//limit:time it gets records after it asked
 	life = 15 * time.Second
 	// ratePerSecond is how many records one follower is sent by an instance, and burst how many at
 	// once. Further records are counted and left out.
-	//limit:call records per second of a follower | more are left out and counted
+	//limit:call log records per second from one instance to one `busbar logs` | more are counted
 	ratePerSecond = 100
-	//limit:call records at once of a follower | the same
-	burst = 200
+	burst         = 200
 )
 
 // Tap is where the calls of one instance log. It costs a look at a pointer while nobody

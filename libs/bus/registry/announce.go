@@ -24,7 +24,7 @@ import (
 // Lifetimes in the registry.
 const (
 	// BeatEvery is how often an instance announces itself, give or take a fifth.
-	//limit:time an instance announces itself
+	//limit:process interval at which an instance announces itself
 	BeatEvery = 5 * time.Second
 	// BeatTTL is how long an instance stays in the registry without a heartbeat.
 	BeatTTL = 15 * time.Second

@@ -25,7 +25,7 @@ import (
 // MaxCatalogues is how many bytes of catalogues an edge keeps at once, of all services. The
 // bucket keeps no more either.
 //
-//limit:service catalogues that an edge knows | others wait, and the log says so
+//limit:service all catalogues that an edge knows | others wait, and the log says so
 const MaxCatalogues = 256 << 20
 
 const (

@@ -13,7 +13,7 @@ import (
 // maxReleases is how many catalogues of one service count at once. Instances with other catalogues are
 // called only for what all instances have in common.
 //
-//limit:service catalogues of one service that count together, the youngest | older ones are ignored
+//limit:service catalogues of one service that count at once | older ones are ignored
 const maxReleases = 4
 
 // settle makes the list of services from the roster, and reports whether it differs. A service whose new

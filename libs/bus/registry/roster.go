@@ -25,8 +25,6 @@ const MaxServices = 1000
 
 // MaxAnnouncement is the largest announcement, in bytes. The bucket does not store a larger one, and an
 // edge ignores it.
-//
-//limit:service.bytes an announcement | it is ignored
 const MaxAnnouncement = 4 << 10
 
 // floodOver is how long a service must stay within MaxInstances until its flood counts as over.

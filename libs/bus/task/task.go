@@ -28,16 +28,15 @@ import (
 // Times of tasks.
 const (
 	// Timeout bounds a run of a task whose tool has no limit of its own.
-	//limit:time a run of a task, unless its tool says otherwise | `deadline_exceeded` | `Tool.Timeout`
+	//limit:time a run of a task, unless `Tool.Timeout` says otherwise | `deadline_exceeded`
 	Timeout = time.Hour
 	// Margin is how long a task is kept beyond the time of one run, for
 	// answers to its questions and for its result to be fetched.
 	Margin = time.Hour
 	// MaxTimeout is the longest time limit of a tool that becomes a task.
-	//limit:time longest run of a task that a tool may set
+	//limit:time longest run of a task | a longer `timeout` of the policy file counts as this
 	MaxTimeout = Age - Margin
 	// Poll is how long clients are asked to wait between two looks.
-	//limit:time clients are asked to look at a task again after
 	Poll = time.Second
 	// storedTime is how long about a write that was heard of is waited for.
 	storedTime = 2 * time.Second

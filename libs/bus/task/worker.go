@@ -18,10 +18,9 @@ import (
 const (
 	// beatEvery is how often an instance says that it still runs a task, and looks
 	// whether the task is still its own.
-	//limit:time an instance sends a heartbeat for its task
 	beatEvery = time.Second
 	// silence is how long after the last beat another instance takes over.
-	//limit:time silence of an instance with a task | another instance runs it
+	//limit:silence silence of an instance that runs a task | another instance runs it
 	silence = 3 * time.Second
 	// maxLost is how many instances a run may lose before the task fails: what
 	// kills one after the other must not go on forever.

@@ -18,11 +18,11 @@ import (
 
 // Bounds of conditions.
 const (
-	//limit:policy a condition (`when`) | the file is refused
+	//limit:policy a condition (`when`)
 	maxWhen = 4 << 10
 	// maxCost bounds what one condition computes for a call, in units of CEL: some
 	// milliseconds.
-	//limit:policy cost of evaluating a condition | the call is refused
+	//limit:call cost of evaluating a condition of the policy file, in units of CEL | `forbidden`
 	maxCost = 100_000
 )
 

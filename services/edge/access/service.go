@@ -35,6 +35,8 @@ type Service struct {
 type Duration time.Duration
 
 // maxTimeout bounds the timeout that a service can be granted.
+//
+//limit:policy `timeout` of a service; a run of a task has 23 h at most
 const maxTimeout = 24 * time.Hour
 
 // UnmarshalText implements encoding.TextUnmarshaler.

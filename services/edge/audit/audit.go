@@ -33,12 +33,12 @@ const (
 	// no event at all, before it goes to the spool. Without a spool, the record of a
 	// beginning waits for beginTime: while the servers of the stream elect a leader, the
 	// client learns of that within a second.
-	//limit:time@spoolTime the end of a call is recorded, with a spool | it goes to the spool
-	//limit:time@beginTime the start of a call is recorded | `unavailable`
+	//limit:record@spoolTime time to record the end of a call in the audit trail, with a spool | it goes to the spool
+	//limit:record@beginTime time to record the start of a call in the audit trail | `unavailable`
 	spoolTime, beginTime = 500 * time.Millisecond, 900 * time.Millisecond
 	// appendTime bounds every wait. It is also the wait of records that no call waits
 	// for, or that have nowhere else to go.
-	//limit:time the end of a call is recorded, without a spool | `unavailable`
+	//limit:record time to record the end of a call in the audit trail, without a spool | `unavailable`
 	appendTime = 2 * time.Second
 	// lookTime bounds a look at the trail.
 	lookTime = 700 * time.Millisecond
@@ -53,10 +53,10 @@ const (
 	group = 256
 	// The events that wait in memory, in each of two queues.
 	maxQueued = 8192
-	//limit:kept audit events in memory
+	//limit:kept audit events that wait in the memory of an edge | some are lost, and counted
 	maxQueuedBytes = 16 << 20
 	// DefaultSpoolBytes bounds the events that wait on disk.
-	//limit:kept the spool of audit events
+	//limit:kept the spool of audit events of an edge
 	DefaultSpoolBytes = 64 << 20
 )
 

@@ -19,9 +19,8 @@ import (
 const (
 	//limit:message arguments in an audit event | the rest is left out
 	maxArguments = 8 << 10
-	//limit:message a name in an audit event | the rest is left out
-	maxName = 2 << 10
-	maxWord = 200
+	maxName      = 2 << 10
+	maxWord      = 200
 )
 
 // Begun is the outcome of a call that has begun. If a call has no other event, its end

@@ -22,11 +22,10 @@ const (
 	// small is how much a part of a request may hold and still use the last quarter of
 	// the budget: a caller that asks for little is not refused because others ask for
 	// much.
-	//limit:call a result that counts as large | it is taken up to three quarters of that
+	//limit:call a result counts as large if it is larger than
 	small = 256 << 10
 	// brief is how much a call may bring without being counted: the number of such calls
 	// is limited elsewhere.
-	//limit:call arguments of a call that count towards 128 MiB of an edge
 	brief = 4 << 10
 )
 

@@ -16,17 +16,13 @@ import (
 const (
 	// maxSources is how many tools, prompts and resources with large results an edge
 	// remembers, and maxPartiesOf how many parties for each.
-	//limit:call tools, prompts and resources whose sizes an edge remembers | others are forgotten
-	maxSources = 1024
-	//limit:call callers of each of them | others are forgotten
+	maxSources   = 1024
 	maxPartiesOf = 64
 	// maxWait is how long a call that is about to begin waits for room: an instance holds
 	// a slot for it. maxWaiting is how many calls may wait, and maxWaitingOf how many of
 	// one party, so that a party whose results nobody reads leaves room to wait for
 	// others.
-	//limit:time a call waits for room for its result | `overloaded`
-	maxWait = 500 * time.Millisecond
-	//limit:call calls that wait so | `overloaded`
+	maxWait      = 500 * time.Millisecond
 	maxWaiting   = 64
 	maxWaitingOf = maxWaiting / 2
 )

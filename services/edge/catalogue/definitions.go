@@ -21,17 +21,13 @@ const (
 	noteTime = time.Second
 	// noteAgain is how soon an edge reports another change of the same tool: a tool that changes
 	// all the time is reported that often.
-	//limit:time an edge tells of a change of the same tool again after
 	noteAgain = time.Minute
 	// notesAtOnce bounds the tools of one service that are reported in one round.
-	//limit:service changes that an edge tells of, per second and service
 	notesAtOnce = 100
 	// MaxSeen and MaxSeenBytes bound the definitions that are kept for one service, to report
 	// their changes. New tools take the room of tools that the service no longer offers. Changes
 	// of tools without room are not reported.
-	//limit:service definitions of tools kept for one service, to tell of changes
-	MaxSeen = 1000
-	//limit:service their bytes
+	MaxSeen      = 1000
 	MaxSeenBytes = 4 << 20
 )
 

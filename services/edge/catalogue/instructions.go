@@ -12,7 +12,7 @@ import (
 // maxInstructions bounds the instructions of all services together, in bytes: clients put them
 // before every conversation.
 //
-//limit:service instructions of all services together | services without room are counted
+//limit:service instructions of all services together | services without room are left out and counted
 const maxInstructions = 8 << 10
 
 // instruction is the text of one service for models.

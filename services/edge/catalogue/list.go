@@ -45,7 +45,7 @@ func (k Kind) key() string {
 const (
 	//limit:message entries of a page of a list | the next page has more
 	pageItems = 250
-	//limit:message their bytes | the same
+	//limit:message bytes of a page of a list | the next page has more
 	pageBytes = 512 << 10
 )
 

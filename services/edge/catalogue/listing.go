@@ -93,9 +93,7 @@ func (s *Snapshot) reads(service, uri string) bool {
 
 // Bounds of the answer of a service for one page.
 const (
-	//limit:message a page that a service lists
-	maxListed = 1 << 20
-	//limit:message a cursor of a service
+	maxListed        = 1 << 20
 	maxServiceCursor = 8 << 10
 )
 

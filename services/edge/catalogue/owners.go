@@ -26,7 +26,6 @@ const (
 	claimsAtOnce = 16
 	// maxClaims bounds the names that are kept for one service. Further names are served as long
 	// as no other service offers them.
-	//limit:service names kept for one service
 	maxClaims = 10_000
 	// renewals is how many claims one edge renews at a time.
 	renewals = 256

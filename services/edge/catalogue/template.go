@@ -11,7 +11,7 @@ import (
 
 // MaxURI is the longest URI, or URI template, that a client may name, in bytes.
 //
-//limit:message a URI that a client names | `invalid_params`
+//limit:message a URI that a client names | `too_large`
 const MaxURI = 2 << 10
 
 // CheckURI refuses a URI that is longer than any that is served. Doors ask before they do

@@ -15,8 +15,6 @@ type View interface {
 }
 
 // maxViews bounds the views of one snapshot that are kept.
-//
-//limit:service views of one catalogue, by roles and toolset
 const maxViews = 256
 
 // views are a snapshot in other views, by the keys of these.

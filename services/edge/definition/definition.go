@@ -15,8 +15,6 @@ import (
 
 // MaxText is the largest text of a definition that is kept, in bytes. Of a larger one only the digest is
 // kept.
-//
-//limit:service a definition that is kept with its text
 const MaxText = 48 << 10
 
 // Definition is a service's definition of a tool at one time.

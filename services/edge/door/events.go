@@ -9,11 +9,10 @@ import (
 // Variables so that tests can shorten them; see SetTimes.
 var (
 	// writeTime is how long one write may take before the client counts as gone.
-	//limit:time one write to a stream of events | the stream ends
+	//limit:process one write to a stream of events | the stream ends
 	writeTime = 10 * time.Second
 	// keepAlive is how often a stream gets a comment, so that no proxy on the way takes
 	// it for dead.
-	//limit:time a comment keeps a stream of events alive
 	keepAlive = 15 * time.Second
 )
 

@@ -5,9 +5,8 @@ import "sync"
 // The messages that wait for a slow client, and their bytes unless it is a single
 // message. Beyond that, messages of Notify are dropped, and all others wait.
 const (
-	//limit:connection messages that wait for one SSE stream or WebSocket | notifications of calls are dropped
-	maxQueued = 256
-	//limit:connection their bytes
+	//limit:connection messages that wait for the client of an SSE stream or WebSocket | notifications of calls are dropped
+	maxQueued      = 256
 	maxQueuedBytes = 256 << 10
 	// maxUnheld is the largest message that Send leaves in the queue.
 	maxUnheld = 32 << 10

@@ -66,7 +66,7 @@ func Credentials(r *http.Request) gateway.Credentials {
 
 // bodyTime is how long a client may take to send a body.
 //
-//limit:time the body of a request
+//limit:process time to send the body of a request
 const bodyTime = 10 * time.Second
 
 // maxDrained is how much of a body that is too large is read and discarded, within

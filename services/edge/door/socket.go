@@ -28,8 +28,6 @@ const (
 )
 
 // maxPings is how many pings a client may send between two of ours.
-//
-//limit:connection pings of a WebSocket's client between two of the edge's | the connection is closed
 const maxPings = 100
 
 // Connection is a protocol's handler of the messages over a socket. Receive and Drain are

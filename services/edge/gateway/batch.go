@@ -16,7 +16,7 @@ const (
 	// DefaultParallel is how many calls of a batch run concurrently if the door does not set a
 	// number, and MaxParallel the largest number that it may set.
 	DefaultParallel = 64
-	//limit:call concurrent calls of a batch | the others wait
+	//limit:call concurrent calls of one batch: 64 unless the client asks for more, at most | the others wait
 	MaxParallel = 1024
 )
 

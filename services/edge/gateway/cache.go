@@ -19,10 +19,8 @@ import (
 // Bounds of the results that an edge keeps.
 const (
 	// maxCached is for all results together, in bytes.
-	//limit:kept cached results of an edge
 	maxCached = 64 << 20
 	// maxCachedResult is for one result, in bytes; larger ones are not kept.
-	//limit:kept a cached result | it is not cached
 	maxCachedResult = 256 << 10
 )
 

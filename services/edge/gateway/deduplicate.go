@@ -61,16 +61,15 @@ func deduplicate(cfg *Config) link {
 
 const (
 	// maxOutcome bounds a result that is kept, in bytes.
-	//limit:kept the result of a keyed call that is kept | only that the call ran is kept
+	//limit:kept result of a call with an idempotency key | only that the call ran is kept
 	maxOutcome = 96 << 10
 	// beginTime bounds the making of a record, for which an instance waits. It equals the bound
 	// of the audit trail: a disk that is too slow for one is too slow for the other. A bucket
 	// without a leader fails at once.
-	//limit:time the record of an idempotency key is made | `unavailable`
+	//limit:record time to record an idempotency key before its call | `unavailable`
 	beginTime = 900 * time.Millisecond
 	// outcomeTime bounds the writing of an outcome, which goes on if the client has left. If the
 	// outcome is not written by then, the instance still knows it.
-	//limit:time that record gets the outcome
 	outcomeTime = 600 * time.Millisecond
 	// outcomeMargin is how long after the time limit of a call its edge may still write how it
 	// ended.

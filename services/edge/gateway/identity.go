@@ -202,7 +202,7 @@ const (
 	maxDepth = 4
 	// maxDelegation is the longest that a call may use its caller's rights, whatever time limit
 	// its tool has. A task has them for store.KeyLife.
-	//limit:time rights of a caller for a tool that calls tools, at most
+	//limit:time a tool that calls tools has its caller's rights for at most
 	maxDelegation = time.Hour
 )
 

@@ -13,7 +13,7 @@ import (
 
 // listTime bounds one page of a list, however many services are asked.
 //
-//limit:time a page of resources, from however many services | the list ends there
+//limit:time time to make a page of a list of resources, from all services | the page ends there
 const listTime = 10 * time.Second
 
 // Listed is a list as one caller sees it.

@@ -27,9 +27,9 @@ const (
 
 // Bounds of the answers of the two tools.
 const (
-	//limit:message@maxFound tools in an answer of `search_tools`
+	//limit:message@maxFound tools in one answer of `search_tools`
 	defaultFound, maxFound = 5, 10
-	//limit:message tools of a call of `describe_tools` | the rest is left out
+	//limit:message tools that one call of `describe_tools` names | `invalid_params`
 	maxDescribed  = 10
 	maxFoundBytes = 2<<10 - 128 // with the rest of the result, 2 KiB
 	//limit:message an answer of `describe_tools`, unless one tool is longer | the rest is left out

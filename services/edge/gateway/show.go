@@ -14,7 +14,6 @@ import (
 
 const (
 	// maxShown bounds the arguments that a person is shown, in bytes.
-	//limit:message arguments that the person is shown in full | a shortened form is shown
 	maxShown = 8 << 10
 	// maxShownMember is the largest member that is shown, in bytes, if the arguments are larger
 	// than maxShown.

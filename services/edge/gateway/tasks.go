@@ -112,7 +112,7 @@ func unknownTask() error {
 const (
 	//limit:party tasks in 2 h | `rate_limited`
 	maxTasksOfAccount = 1000
-	//limit:party their bytes | `rate_limited`
+	//limit:party bytes of tasks in 2 h | `rate_limited`
 	maxTaskBytes  = 64 << 20
 	maxTaskResult = 32 << 10
 	taskLife      = task.Timeout + task.Margin

@@ -76,8 +76,6 @@ func speakingOf(f *fault.Error, earlier fault.Executed) error {
 
 // maxLooks bounds the concurrent reads of records to explain the refusals of one account: a flood
 // of refused calls must not become a flood of reads.
-//
-//limit:call records of keys that are read at once to explain refusals | others are `unknown`
 const maxLooks = 8
 
 // looks counts the reads that explain refusals, by account.

@@ -10,20 +10,15 @@ import (
 const (
 	// askTime is how long tokens may travel from one edge to another; those that arrive later are
 	// lost.
-	//limit:share tokens of a rate on their way to another edge are valid
 	askTime = 100 * time.Millisecond
 	// asked is how many edges are asked in a row.
-	//limit:share edges that are asked for tokens in a row | the call is refused
 	asked = 4
 	// minPause and maxPause bound the pause after all edges have refused, unless they name a
 	// longer one. It doubles each time.
-	//limit:share@minPause pause after a refusal, at least
-	//limit:share@maxPause pause after a refusal, at most
 	minPause, maxPause = 20 * time.Millisecond, time.Second
 	// silence is how long an edge that did not answer is not asked again.
 	silence = time.Second
 	// maxWaiters bounds the calls that wait for tokens of one key.
-	//limit:share calls of one key that wait for another edge's answer | `rate_limited`
 	maxWaiters = 256
 )
 

@@ -18,19 +18,17 @@ import (
 const (
 	// failuresAtOnce and failuresEvery bound the invalid credentials that one network may show:
 	// so many at once, then one per interval.
-	//limit:share invalid credentials of a network at once | `rate_limited`
+	//limit:share invalid credentials that one network may show at once | `rate_limited`
 	failuresAtOnce = 20
-	//limit:share one more invalid credential is allowed each | `rate_limited`
+	//limit:share interval at which one network may show one more invalid credential | `rate_limited`
 	failuresEvery = time.Second
 	// trying bounds the credentials of one network that are checked at the same time while some
 	// of it have failed.
 	trying = 256
 	// maxNetworks bounds the networks whose failures are counted, and maxGood the valid
 	// credentials that are remembered of each. Beyond these numbers, some are forgotten.
-	//limit:share.count networks with invalid credentials, remembered | others are forgotten
 	maxNetworks = 1 << 16
-	//limit:share valid credentials that are remembered for each of them | others are forgotten
-	maxGood = 256
+	maxGood     = 256
 )
 
 // Failures bounds the invalid credentials that one network (an IPv4 address, an IPv6 /64) may

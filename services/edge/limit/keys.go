@@ -11,7 +11,7 @@ const (
 	shards = 64
 	// maxKeys bounds the rates that one edge counts. Beyond it, the counter that is used least
 	// among a few is forgotten.
-	//limit:share.count keys of rates that an edge remembers (about 90 MiB) | idle ones are forgotten
+	//limit:share.count rates of principals, tenants and tools that an edge counts (about 90 MiB) | the least used are forgotten
 	maxKeys = 1 << 18
 	// looked is how many keys are examined when a new one is added; those that are as good as
 	// unused are forgotten.

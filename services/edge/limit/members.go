@@ -13,15 +13,14 @@ import (
 
 const (
 	// beatEvery is how often an edge writes its heartbeat into the record.
-	//limit:share an edge says that it shares the limits
 	beatEvery = time.Second
 	// lease is how long an edge keeps its share after its last heartbeat, by its own clock. It is
 	// longer than JetStream takes to elect a new leader.
-	//limit:share it keeps its share without that
+	//limit:share an edge keeps its share of the limits if it cannot report that it runs
 	lease = 10 * time.Second
 	// gone is how long the other edges wait without a heartbeat, by their own clocks, before they
 	// take the share of the silent edge.
-	//limit:share it loses its share to the others
+	//limit:share the other edges take over the share of an edge that has not reported
 	gone = 11 * time.Second
 	// tries is how often a record is written again because other edges wrote in between.
 	tries = 8

@@ -107,10 +107,8 @@ type changeStream struct {
 
 const (
 	// subscribedWithin bounds the time until an edge knows what another one wrote into a session.
-	//limit:time an update that precedes its subscription at another edge is told
 	subscribedWithin = 3 * time.Second
 	// maxUnheard bounds the resources that one stream checks again.
-	//limit:connection such updates of a stream | more are dropped
 	maxUnheard = 256
 )
 

@@ -52,13 +52,11 @@ type Connection struct {
 // maxInFlight bounds the requests being answered. Further requests are refused: if reading waited
 // instead, no cancellation could make room.
 //
-//limit:connection concurrent requests of stdio, SSE, or MCP over a WebSocket | `overloaded`
+//limit:connection concurrent requests of a client at stdio, SSE, or MCP over a WebSocket | `overloaded`
 const maxInFlight = 1024
 
 // maxInFlightBytes bounds the size of these requests together, as they were sent. A single
 // request is taken whatever its size.
-//
-//limit:connection their bytes | `overloaded`
 const maxInFlightBytes = 16 << 20
 
 // NewConnection makes a connection that has carried nothing yet.

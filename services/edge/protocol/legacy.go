@@ -23,8 +23,7 @@ const defaultLogLevel = "info"
 // URIs together, wherever the session is kept.
 const (
 	//limit:connection resources that a session or `subscriptions/listen` follows | `too_large`
-	maxSubscribed = 200
-	//limit:connection their URIs | `too_large`
+	maxSubscribed      = 200
 	maxSubscribedBytes = 32 << 10
 )
 

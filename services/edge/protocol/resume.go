@@ -47,7 +47,7 @@ const defaultRetry = 500 * time.Millisecond
 // Beyond them, its calls are still answered, but it cannot come back for the answers.
 const (
 	maxKeptAnswers = 10_000
-	//limit:party answers to come back for
+	//limit:party answers that clients may come back for | further answers cannot be fetched again
 	maxKeptBytes = 64 << 20
 	// keptReserve is counted for an answer until its size is known.
 	keptReserve = 256 << 10

@@ -23,8 +23,6 @@ const maxAccounts = 10_000
 
 // ofTenant is the share of a tenant's accounts together, as a multiple of one account's
 // share.
-//
-//limit:party parties whose share all of a tenant may have together | as for a party
 const ofTenant = 4
 
 // Quota counts what accounts keep. Its methods may be called concurrently.

@@ -19,11 +19,8 @@ import (
 
 // Limits: bytes of all texts of one tool, bytes of a query, and the number of words looked up for a query.
 const (
-	//limit:service text of a tool that `search_tools` reads | the rest is ignored
-	maxText = 8 << 10
-	//limit:message.bytes a query of `search_tools` | the rest is ignored
+	maxText  = 8 << 10
 	MaxQuery = 512
-	//limit:message different words of it | the rest is ignored
 	maxWords = 32
 )
 

@@ -68,9 +68,9 @@ type Approvals struct {
 
 // Bounds of Quota and Traces.
 const (
-	//limit:party held calls | `rate_limited`
+	//limit:party calls that are held for a person | `rate_limited`
 	maxHeldOfAccount = 256
-	//limit:party their bytes | `rate_limited`
+	//limit:party bytes of calls that are held for a person | `rate_limited`
 	maxHeldBytes = 4 << 20
 	//limit:party calls that a person decided on, in 2 h | `rate_limited`
 	maxTracesOfAccount = 20_000

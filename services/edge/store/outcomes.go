@@ -60,7 +60,6 @@ const (
 	// keyOverhead is about the size of a record besides its value, in bytes.
 	keyOverhead = 100
 	// maxRemembered bounds the keys that an edge remembers itself.
-	//limit:kept idempotency keys remembered if the bucket is lost | the oldest are forgotten
 	maxRemembered = 50_000
 )
 
@@ -69,7 +68,7 @@ const (
 const (
 	//limit:party idempotency keys in 24 h | `rate_limited`
 	maxKeysOfAccount = 50_000
-	//limit:party their bytes; beyond 12 MiB only that the calls ran is kept | `rate_limited`
+	//limit:party idempotency keys with their results; beyond 12 MiB only that the calls ran is kept | `rate_limited`
 	maxKeyBytes = 16 << 20
 	resultsPart = 0.75
 )

@@ -19,13 +19,11 @@ import (
 // KeyLife is how long a key seals. It opens for as long again, which is more than the life of
 // anything sealed.
 //
-//limit:time rights of a caller for a task that calls tools
+//limit:time a task that calls tools has its caller's rights for at most
 const KeyLife = 12 * time.Hour
 
 // ClockSlack is how far the clocks of two edges may differ: if one edge gives something a time,
 // any other accepts it for that much longer.
-//
-//limit:time difference of the clocks of two edges that is allowed for
 const ClockSlack = 2 * time.Minute
 
 // Sealer protects data that travels through others and has to come back unchanged, such as

@@ -58,14 +58,14 @@ const maxSession = 32 << 10
 
 // maxAbout bounds a client's description of itself, which is kept for a day, in bytes.
 //
-//limit:party what a client says about itself, in each session | `too_large`
+//limit:party `clientInfo` and `capabilities` of each session | `too_large`
 const maxAbout = 4 << 10
 
 // Bounds of Quota.
 const (
-	//limit:party sessions | the oldest are removed
+	//limit:party sessions | the oldest end
 	maxSessionsOfAccount = 10_000
-	//limit:party their bytes | the oldest are removed
+	//limit:party bytes of sessions | the oldest end
 	maxSessionBytes = 16 << 20
 )
 
@@ -96,7 +96,7 @@ type cachedSession struct {
 const (
 	// writeTime bounds a write that a client waits for, of a session, its end, or an approval. A
 	// bucket whose servers elect a leader does not answer, and the client may try again.
-	//limit:time a session is made or ended, a call is held or approved | `unavailable`
+	//limit:record time to make or end a session, or to hold or approve a call | `unavailable`
 	writeTime = 800 * time.Millisecond
 	// settleTime is how long after a write is heard a value that is read is not remembered.
 	// cacheTime is how long a value is remembered: a write may be stored even later.

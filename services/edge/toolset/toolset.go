@@ -14,17 +14,15 @@ import (
 // Limits of toolsets.
 const (
 	// MaxSets is the limit of sets in one policy file, MaxMembers of members in one set.
-	//limit:policy@MaxSets toolsets | the file is refused
-	//limit:policy@MaxMembers members and patterns of a toolset | the file is refused
+	//limit:policy@MaxSets toolsets in a policy file
+	//limit:policy@MaxMembers members and patterns of a toolset
 	MaxSets, MaxMembers = 100, 1000
 	// MaxName, MaxTitle and MaxDescription bound the texts of a member, in bytes.
-	//limit:policy.bytes@MaxName name of a member | the file is refused
-	//limit:policy.bytes@MaxTitle title of a member | the file is refused
-	//limit:policy@MaxDescription description of a member | the file is refused
+	//limit:policy.bytes@MaxName name of a member
+	//limit:policy.bytes@MaxTitle title of a member
+	//limit:policy@MaxDescription description of a member
 	MaxName, MaxTitle, MaxDescription = 128, 256, 4 << 10
 	// MaxFixed bounds the fixed arguments of one member, MaxFixedBytes their total size as JSON.
-	//limit:policy@MaxFixed fixed arguments of a member | the file is refused
-	//limit:policy@MaxFixedBytes their bytes | the file is refused
 	MaxFixed, MaxFixedBytes = 32, 16 << 10
 )
 

@@ -15,22 +15,21 @@ import (
 // Limits of one resource.
 const (
 	// MaxContent is in bytes.
-	//limit:store a resource | `invalid_params`
+	//limit:store content of a resource | `too_large`
 	MaxContent = 16 << 20
 	// SmallRead is the size up to which a content is read without asking, in bytes.
 	SmallRead = 256 << 10
 	// MaxURI, MaxName and MaxDescription are in bytes; MaxName is that of title
 	// and MIME type as well.
-	//limit:store.bytes its URI | `invalid_params`
 	MaxURI = 2048
-	//limit:store.bytes its name, title and MIME type, each | `invalid_params`
+	//limit:store.bytes name, title or MIME type of a resource | `invalid_params`
 	MaxName = 512
-	//limit:store its description | `invalid_params`
+	//limit:store description of a resource | `invalid_params`
 	MaxDescription = 8 << 10
 	// MaxTenant is that of a tenant and of a caller.
 	MaxTenant = 256
 	// SearchedText is how much of a text Query.Text looks at.
-	//limit:store text of a resource that is searched | the rest is ignored
+	//limit:store text of one resource that a search reads | the rest is ignored
 	SearchedText = 64 << 10
 	// MaxWords is how many words a Query may have.
 	MaxWords = 8

@@ -14,13 +14,12 @@ const (
 	maxDepth = 8
 	//limit:message tokens of a GraphQL document | `too_large`
 	maxTokens = 2_000
-	//limit:message its aliases | `too_large`
+	//limit:message aliases of a GraphQL document | `too_large`
 	maxAliases = 15
-	//limit:message its fields | `too_large`
+	//limit:message fields of a GraphQL document | `too_large`
 	maxFields = 300
 	// maxIntrospection is the depth of a query for the schema: the depth of the queries
 	// that clients send.
-	//limit:message levels of a query for the schema | `too_large`
 	maxIntrospection = 20
 )
 

@@ -35,11 +35,11 @@ const (
 	maxMessage = 1 << 20
 	maxResult  = 17 << 20
 	// maxStreams bounds the calls of one connection.
-	//limit:connection streams of a gRPC connection | more wait
+	//limit:connection concurrent calls of a gRPC connection | more wait
 	maxStreams = 100
 	maxHeaders = 16 << 10
 	// idleTime is how long a connection without a call is kept.
-	//limit:time a gRPC connection without a call | it is closed
+	//limit:process a gRPC connection without a call | it is closed
 	idleTime = 5 * time.Minute
 	// maxPage is the most entries of a list, defaultPage the number unless the client
 	// sets it.

@@ -10,8 +10,6 @@ import (
 )
 
 // maxListed bounds each list of /llms.txt, entries.
-//
-//limit:message entries of each list of `/llms.txt`
 const maxListed = 200
 
 // llms describes the edge and its offers to the caller in the form of llms.txt

@@ -32,8 +32,6 @@ const (
 	maxDescribed = 4 << 20
 	// maxDocuments and maxKept, bytes, bound the cached documents. Callers that see the
 	// same tools share one.
-	//limit:kept@maxDocuments OpenAPI documents that an edge keeps
-	//limit:kept@maxKept their bytes
 	maxDocuments, maxKept = 32, 16 << 20
 )
 

@@ -19,7 +19,7 @@ import (
 // concurrency is how many calls of services one edge carries concurrently. They only wait
 // here.
 //
-//limit:call concurrent calls of tools that call tools, at an edge | `overloaded`
+//limit:call concurrent calls that an edge carries for tools that call tools | `overloaded`
 const concurrency = 1024
 
 // Serve takes calls of services, sharing them with the other edges of the bus.

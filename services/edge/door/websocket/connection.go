@@ -24,7 +24,6 @@ const (
 	//limit:connection concurrent requests of a WebSocket at `/ws` | `overloaded`
 	MaxInFlight = 64
 	// maxInFlightBytes bounds their total size, as they were sent.
-	//limit:connection their bytes | `overloaded`
 	maxInFlightBytes = 16 << 20
 	//limit:message calls of a batch at `/ws` | `too_large`
 	maxBatch = 10_000

@@ -10,13 +10,13 @@ import (
 // Limits of a call and of its requests to GitHub.
 const (
 	// Call is the time limit of a tool call.
-	//limit:github a call | `deadline_exceeded`
+	//limit:github a call of a tool | the tool fails
 	Call = 30 * time.Second
 	// Margin is kept back from a call's deadline, so that the model learns what happened,
 	// not only that time ran out.
 	Margin = time.Second
 	// Attempt is the time limit of one request to GitHub, including the body.
-	//limit:github one request
+	//limit:github one request to GitHub | it is repeated, if it is a GET
 	Attempt = 10 * time.Second
 	// Attempts is how often a failing request is tried.
 	//limit:github attempts of a GET that gets 5xx, no answer or half of one | the tool fails
@@ -25,10 +25,9 @@ const (
 	// pause is random, from the upper half.
 	Backoff = 300 * time.Millisecond
 	// Redirects is how many redirects are followed, all within the API's host.
-	//limit:github redirects, within the API | the tool fails
 	Redirects = 3
 	// Body is the largest response read, decompressed; Header the largest header.
-	//limit:github a response, decompressed | the tool fails
+	//limit:github a response of GitHub, decompressed | the tool fails
 	Body   = 5 << 20
 	Header = 256 << 10
 )
@@ -36,10 +35,10 @@ const (
 // Limits of the circuit breaker that protects GitHub's host and this service.
 const (
 	// Failures in a row open the circuit.
-	//limit:github failures in a row that open the circuit | no request is sent
+	//limit:github failures in a row after which GitHub counts as down | calls fail at once
 	Failures = 5
 	// Open is how long it stays open before one request probes.
-	//limit:github time of an open circuit | one request probes
+	//limit:github time after which GitHub is tried again | one request tries it
 	Open = 15 * time.Second
 	// Patience is how long a request must have waited for its timeout to count as GitHub's
 	// failure: with less time the timeout proves nothing.
@@ -50,10 +49,8 @@ const (
 const (
 	// Secondary is how long to wait after a secondary limit without Retry-After;
 	// GitHub asks for at least a minute.
-	//limit:github wait after a secondary limit without Retry-After
 	Secondary = time.Minute
 	// LongestWait is the longest block that is accepted.
-	//limit:github longest wait that is believed
 	LongestWait = 2 * time.Hour
 	// Accounts is for how many tokens limits are remembered.
 	Accounts = 1024
@@ -61,9 +58,7 @@ const (
 
 // Limits of the cache: of all of it, and of one response.
 const (
-	//limit:github cache of an instance
-	Cache = 64 << 20
-	//limit:github an entry of it | it is not cached
+	Cache      = 64 << 20
 	CacheEntry = 1 << 20
 )
 
@@ -94,12 +89,12 @@ const (
 	Comment = 16 << 10
 	Patch   = 16 << 10
 	// Output bounds the longer texts of one result together.
-	//limit:github texts of one result together | the rest is left out
+	//limit:github all texts of one result | the rest is left out
 	Output = 256 << 10
 	// Entries bounds a directory, a list of labels and the like.
 	Entries = 1000
 	// DefaultContent and MaxContent bound a file's contents, and a diff.
-	//limit:github text of a file or diff | | `maxBytes`, up to 512 KiB
+	//limit:github text of a file or diff; `maxBytes` may ask for 512 KiB | the rest is left out
 	DefaultContent = 64 << 10
 	MaxContent     = 512 << 10
 )

@@ -17,14 +17,13 @@ const (
 	// catalogue entries in bytes: all must fit in one message of the bus, together with the
 	// service's tools. Limits bounds the prompts of a tenant.
 	MaxPrompts = 1000
-	//limit:store prompts for everybody, in the catalogue | the tool fails
+	//limit:store names, descriptions and arguments of all shared prompts | `too_large`
 	MaxCatalogue = 768 << 10
 	// KeptVersions is how many versions of a prompt are kept, KeptDeleted how many deleted
 	// prompts of each tenant.
 	//limit:store versions of a prompt | the oldest are removed
 	KeptVersions = 100
-	//limit:store deleted prompts with their versions | the oldest are removed
-	KeptDeleted = 100
+	KeptDeleted  = 100
 )
 
 // Limits bounds the prompts of one tenant; zero means no limit.

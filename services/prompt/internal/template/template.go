@@ -12,7 +12,7 @@ import (
 // Limits of a rendered template.
 const (
 	// MaxOutput is the total size of the texts of a rendered prompt, in bytes.
-	//limit:store a prompt that is filled in | `invalid_params`
+	//limit:store a prompt with its arguments filled in | `invalid_params`
 	MaxOutput = 256 << 10
 	maxSteps  = 200_000
 )

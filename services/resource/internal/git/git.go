@@ -33,9 +33,9 @@ const Scheme = "git://"
 
 const (
 	// readTime bounds one read, atOnce how many there are at once.
-	//limit:store a read of a `git://` URI | the read fails
+	//limit:store a read of a `git://` URI, with its wait | `unavailable`
 	readTime = 5 * time.Second
-	//limit:store concurrent reads of `git://` URIs | others wait
+	//limit:store concurrent reads of `git://` URIs | others wait, then `overloaded`
 	atOnce = 8
 	// maxPath is in bytes.
 	maxPath = 1024

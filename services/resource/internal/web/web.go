@@ -27,10 +27,9 @@ import (
 const Scheme = "https://"
 
 const (
-	//limit:store redirects of an `https://` URI | the read fails
 	maxRedirects = 5
 	// readTime bounds a read with its redirects.
-	//limit:store a read of an `https://` URI | the read fails
+	//limit:store a read of an `https://` URI, with its redirects | `unavailable`
 	readTime = 10 * time.Second
 )
 

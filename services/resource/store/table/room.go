@@ -21,7 +21,6 @@ type Limits struct {
 
 const (
 	// recount is how long a count is believed, with this process's own writes added.
-	//limit:store instances count the resources again
 	recount = 10 * time.Second
 	// maxCounted bounds the tenants whose counts are remembered.
 	maxCounted = 4096

@@ -29,12 +29,10 @@ import (
 const ConfigPath = ".busbar/workspace.yaml"
 
 const (
-	//limit:workspace `.busbar/workspace.yaml` | the tool fails
-	maxConfig = 64 << 10
-	//limit:workspace its commands | the tool fails
+	//limit:workspace the file `.busbar/workspace.yaml` | the tool fails
+	maxConfig   = 64 << 10
 	maxCommands = 100
-	//limit:workspace.bytes a command in it | the tool fails
-	maxLine = 4 << 10
+	maxLine     = 4 << 10
 )
 
 // Command is a command that may run.
@@ -143,7 +141,7 @@ const (
 	// guardDepth and guardEntries bound the search for paths to guard.
 	guardDepth   = 4
 	guardEntries = 1_000_000
-	//limit:workspace repositories and `.busbar` in a root that commands cannot change
+	//limit:workspace repositories and `.busbar` in a root, which commands cannot change | no command runs
 	maxGuarded = 1000
 )
 

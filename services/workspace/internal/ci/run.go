@@ -12,14 +12,13 @@ import (
 
 const (
 	// maxTail is how many bytes of the end of a command's output are kept.
-	//limit:workspace the last of its output, which is kept | the rest is dropped
+	//limit:workspace the end of a command's output, which is kept | what came before is dropped
 	maxTail = 48 << 10
 	// keptOfOne and kept are how many finished runs are kept, of one account and of all.
-	//limit:workspace kept runs of a principal | the oldest are removed
+	//limit:workspace kept runs of commands of one principal | the oldest are removed
 	keptOfOne = 10
-	//limit:workspace kept runs | the oldest are removed
-	kept = 100
-	//limit:workspace time that a run is kept
+	kept      = 100
+	//limit:workspace time that a run of a command is kept | it is removed
 	keptTime = 24 * time.Hour
 )
 

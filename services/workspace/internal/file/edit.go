@@ -20,13 +20,11 @@ type Edit struct {
 
 const (
 	// MaxEdits is the largest number of edits in a call.
-	//limit:workspace edits of a call | `invalid_params`
+	//limit:files edits of one call | the tool fails
 	MaxEdits = 100
 	// maxScanned is the number of bytes that all edits of a call may read together: each
 	// edit reads the whole file. maxReplaced is the largest number of replacements in a call.
-	//limit:workspace bytes that they read together | the tool fails
-	maxScanned = 256 << 20
-	//limit:workspace replacements | the tool fails
+	maxScanned  = 256 << 20
 	maxReplaced = 10_000_000
 )
 
@@ -73,8 +71,6 @@ func IsText(data []byte) bool {
 }
 
 // maxDiff is the largest total size of two files that are compared line by line, in bytes.
-//
-//limit:workspace files that are compared for it, together | there is no diff
 const maxDiff = 2 << 20
 
 // Diff returns a unified diff between two states of a file, "" if they are equal. nil means that the file

@@ -18,7 +18,7 @@ import (
 
 // MaxFile is the largest file that is read or written whole, in bytes.
 //
-//limit:workspace a file that is read, searched, edited or written | the tool fails
+//limit:files a file that is read, searched, edited or written | the tool fails
 const MaxFile = 8 << 20
 
 // Content is a file that was read.

@@ -20,20 +20,16 @@ import (
 
 const (
 	// searchTime bounds the time of a search, searchEntries and searchBytes its work.
-	//limit:workspace a search | it ends there
+	//limit:files time of a search | it ends there
 	searchTime = 15 * time.Second
-	//limit:workspace its entries | it ends there
+	//limit:files entries that a search visits | it ends there
 	searchEntries = 200_000
-	//limit:workspace its bytes | it ends there
-	searchBytes = 512 << 20
+	searchBytes   = 512 << 20
 	// maxLine is the number of bytes of a line that a result shows.
-	//limit:workspace.bytes a line that a search returns | it is cut
 	maxLine = 400
 	// maxPattern is the longest query in bytes, maxProgram the largest number of states
 	// of the expression: each byte that is read may take a step in each of them.
-	//limit:workspace.bytes a regular expression | the tool fails
 	maxPattern = 1000
-	//limit:workspace its states | the tool fails
 	maxProgram = 5000
 	// shortLine is the longest line, in bytes, that is matched without checking the
 	// time.

@@ -17,16 +17,13 @@ import (
 
 const (
 	// maxEntries is how many entries of a directory are read.
-	//limit:workspace entries of a directory that are looked at | the rest is left out
+	//limit:files entries of one directory | `filesystem_list` fails; others leave the rest out
 	maxEntries = 50_000
 	// maxLevels is the largest depth of a walk.
-	//limit:workspace its levels | deeper ones are left out
 	maxLevels = 64
 	// maxIgnore is the largest .gitignore that counts, in bytes; maxPatterns its largest
 	// number of lines.
-	//limit:workspace a `.gitignore` | it is ignored
-	maxIgnore = 64 << 10
-	//limit:workspace lines of all `.gitignore` on the way to a directory | the rest is ignored
+	maxIgnore   = 64 << 10
 	maxPatterns = 2_000
 )
 

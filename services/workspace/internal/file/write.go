@@ -175,7 +175,7 @@ func Move(ctx context.Context, from, to root.Place) error {
 
 // maxDelete is the largest number of entries that one call removes.
 //
-//limit:workspace entries that one `filesystem_delete` removes | the tool fails
+//limit:files entries that one `filesystem_delete` removes | the tool fails
 const maxDelete = 10_000
 
 // Delete removes a file, a link or an empty directory; with recursive, a directory with everything in it.

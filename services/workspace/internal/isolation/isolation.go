@@ -59,7 +59,7 @@ type Limits struct {
 
 // MaxOutput is the largest output of a command, in bytes.
 //
-//limit:workspace its output | it is stopped
+//limit:workspace output of a command | it is stopped
 const MaxOutput = 256 << 20
 
 // Reasons for which a command is stopped.

@@ -21,9 +21,8 @@ type Line struct {
 
 // Blame reads the whole history of a file, so the file's size is bounded.
 const (
-	//limit:workspace a file that is blamed | the tool fails
-	maxBlame = 512 << 10
-	//limit:workspace its lines | the tool fails
+	//limit:files a file for `git_blame` | the tool fails
+	maxBlame      = 512 << 10
 	maxBlameLines = 10_000
 	// maxVersions is how many bytes of versions of the file are kept at a time.
 	maxVersions = 16 << 20

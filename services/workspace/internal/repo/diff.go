@@ -14,8 +14,6 @@ import (
 )
 
 // maxDiffFiles is the largest number of files in a diff.
-//
-//limit:workspace its files | it is cut
 const maxDiffFiles = 500
 
 // Diff is a difference, file by file.
@@ -249,7 +247,7 @@ func (r *Repo) inWorktree(p string) ([]byte, error) {
 
 // maxBlob is the largest file of a commit that is shown or compared, in bytes.
 //
-//limit:workspace a file of a commit that is shown or compared | it is left out
+//limit:files a file of a commit that is shown or compared | the tool fails
 const maxBlob = file.MaxFile
 
 func blob(b *object.Blob) ([]byte, error) {

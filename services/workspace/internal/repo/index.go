@@ -12,13 +12,10 @@ import (
 const (
 	// maxIndexName is the longest path of an index in bytes, maxIndexDepth its largest number
 	// of elements.
-	//limit:workspace.bytes a path in an index | the tool fails
-	maxIndexName = 4096
-	//limit:workspace its names | the tool fails
+	maxIndexName  = 4096
 	maxIndexDepth = 128
 	// maxIndexPaths is the total size of all paths in bytes, including the directories on
 	// the way: go-git keeps each with its own path.
-	//limit:workspace all paths of an index | the tool fails
 	maxIndexPaths = 256 << 20
 
 	indexFixed    = 62

@@ -16,12 +16,9 @@ import (
 const (
 	// maxChain is the largest number of deltas of an object, the same as git's. maxDeltas is
 	// the largest total size of the deltas in bytes, maxWork that of all objects made from them.
-	//limit:workspace deltas of an object | the tool fails
-	maxChain = 4095
-	//limit:workspace their bytes | the tool fails
+	maxChain  = 4095
 	maxDeltas = 64 << 20
-	//limit:workspace bytes that they make in between | the tool fails
-	maxWork = 1 << 30
+	maxWork   = 1 << 30
 
 	hashSize  = 20
 	indexHead = 8 + 256*4

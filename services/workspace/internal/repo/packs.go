@@ -18,7 +18,6 @@ import (
 const (
 	packDir = "objects/pack"
 	// maxPacks is the largest number of packs of a repository; git itself combines 50 into one.
-	//limit:workspace packs of a repository | the tool fails
 	maxPacks = 256
 	// maxPrefixed is the largest number of objects searched for an abbreviated hash.
 	maxPrefixed = 1000

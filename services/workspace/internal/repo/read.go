@@ -88,7 +88,6 @@ type Commit struct {
 	Message string    `json:"message" jsonschema:"message, up to 8 KiB"`
 }
 
-//limit:workspace what is shown of it | it is cut
 const maxMessage = 8 << 10
 
 func describe(c *object.Commit) Commit {

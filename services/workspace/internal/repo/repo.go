@@ -29,13 +29,11 @@ import (
 
 const (
 	// maxObject is the largest object (file, directory or commit), in bytes.
-	//limit:workspace an object of a repository, and a file that is staged | the tool fails
 	maxObject = 32 << 20
 	// maxCache is how many bytes of a repository are kept in memory during one call.
 	maxCache = 32 << 20
 	// maxTrees is the total size of the directories of a commit and of the one it is
 	// compared with, in bytes: some 500,000 files.
-	//limit:workspace directories of a commit, with 256 bytes for each | the tool fails
 	maxTrees = 32 << 20
 	// treeCost is added to the bytes of each tree.
 	treeCost = 256

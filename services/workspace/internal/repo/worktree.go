@@ -25,7 +25,6 @@ type Tree struct {
 const (
 	worktrees = "worktrees"
 	// maxWorktrees is how many worktrees of a repository are read.
-	//limit:workspace worktrees | the rest is left out
 	maxWorktrees = 100
 )
 

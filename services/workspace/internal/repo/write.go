@@ -42,8 +42,6 @@ func (r *Repo) Change(ctx context.Context, f func() error) error {
 }
 
 // maxCommitMessage is the longest message, in bytes.
-//
-//limit:workspace a message of a commit | `invalid_params`
 const maxCommitMessage = 64 << 10
 
 // Commit commits the staged changes; with all, also the changes of tracked files.

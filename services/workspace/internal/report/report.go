@@ -30,19 +30,15 @@ type Failure struct {
 }
 
 const (
-	//limit:workspace failures of a run | the rest is left out
 	maxFailures = 100
-	//limit:workspace the text of each | it is cut
-	maxMessage = 1 << 10
-	maxName    = 512
+	maxMessage  = 1 << 10
+	maxName     = 512
 	// maxLine is how many bytes of a line are read, maxText of a line for people. maxOpen is how many concurrent
 	// tests have their output kept until it is known whether they fail.
-	//limit:workspace a line of output that is read | it is cut
 	maxLine = 64 << 10
 	maxText = 4 << 10
 	maxOpen = 1000
-	//limit:workspace a report in XML | it is ignored
-	maxXML = 8 << 20
+	maxXML  = 8 << 20
 )
 
 // parser reads the output line by line.

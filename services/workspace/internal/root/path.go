@@ -12,12 +12,10 @@ import (
 const (
 	// maxPath, maxElement and maxDepth bound a path: its bytes, the bytes of an element, and
 	// the number of elements.
-	//limit:workspace.bytes a path | the tool fails
-	maxPath = 4096
-	//limit:workspace.bytes a name in it | the tool fails
+	//limit:files.bytes path of a file | the tool fails
+	maxPath    = 4096
 	maxElement = 255
-	//limit:workspace its names | the tool fails
-	maxDepth = 128
+	maxDepth   = 128
 )
 
 // clean checks a path written by a caller and returns its simplest form, "." for an empty one. It does not

@@ -95,7 +95,7 @@ func (rs *Roots) View(tenant string, client []string) (*View, error) {
 
 // maxClientRoots is how many roots of a client count.
 //
-//limit:workspace roots of a client that count | further ones are ignored
+//limit:files roots that a client sends | further ones are ignored
 const maxClientRoots = 100
 
 // grant opens the part of a configured root that a client's root covers. A missing path, or one that is

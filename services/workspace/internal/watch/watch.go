@@ -21,13 +21,11 @@ import (
 
 const (
 	// MaxDirs is how many directories of a root are watched.
-	//limit:workspace directories of a root that are watched | others are not watched
+	//limit:files directories of a root that are watched | others are not watched
 	MaxDirs = 4096
 	// settle is how long changes are collected; maxTold is how many files one
 	// report has at most.
-	//limit:workspace time in which changes are gathered
-	settle = 100 * time.Millisecond
-	//limit:workspace changed files that are announced at a time
+	settle  = 100 * time.Millisecond
 	maxTold = 1000
 	// levels is how deep directories are watched.
 	levels = 63
