@@ -100,7 +100,7 @@ func (f *followed) json(ctx context.Context, r slog.Record) []byte {
 	for _, with := range f.with {
 		h = with(h)
 	}
-	r.Time = time.Time{} // which what is followed has a place for
+	r.Time = time.Time{} // a followed record has a field for it
 	if h.Handle(ctx, r) != nil {
 		return nil
 	}

@@ -94,10 +94,9 @@ type ResourceUpdate struct {
 	Listed bool
 }
 
-// ResourcesUpdated is ResourceUpdated of several, in their order. It returns nil
-// when the bus has them on its disk, so that no client that is away for a while
-// misses them. After an error some may have been told. Unavailable while the
-// service does not run.
+// ResourcesUpdated announces changes of several resources, in their order. It returns nil once the
+// bus has stored them, so that a client that is away for a while does not miss them. After an error
+// some may have been announced. The error is unavailable while the service does not run.
 func (s *Service) ResourcesUpdated(ctx context.Context, updates ...ResourceUpdate) error {
 	all := make([]bus.Updated, len(updates))
 	for i, u := range updates {
