@@ -18,40 +18,38 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// Handler carries out one call. Its context ends at the deadline, when the
-// caller gives up, and when the server is told to stop at once. It returns a
-// terminal frame's body: *busv1.Result, *busv1.InputRequired or *busv1.Task.
-// An error that is no *fault.Error reaches the caller as internal, unread. A
-// panic ends the call, not the process.
+// Handler carries out one call. Its context ends at the deadline, when the caller gives up, and
+// when the server is told to stop at once. It returns the body of a terminal frame: *busv1.Result,
+// *busv1.InputRequired or *busv1.Task. An error that is not a *fault.Error reaches the caller as
+// internal, without its text. A panic ends the call, not the process.
 type Handler func(ctx context.Context, req *busv1.Request, out *Responder) (proto.Message, error)
 
-// ServerConfig says what a server serves.
+// ServerConfig configures a Server.
 type ServerConfig struct {
 	// Service is the name that calls are addressed to: a ValidName.
 	Service string
 	Handler Handler
-	// Concurrency is how many calls run at once. Default 64. Four times as many
-	// wait for a slot, of one caller half of these; more are refused as
-	// Overloaded. Calls that tools make have as many of their own, at each depth.
+	// Concurrency is how many calls run at once. Default 64. Four times as many may wait for a
+	// slot, half of these from one caller; more are refused as Overloaded. Calls made by tools have
+	// separate slots, as many at each depth.
 	Concurrency int
-	// Observe, unless nil, is told of every call and run of a task that a handler ended, with the
-	// terminal frame's body or the error. It must not block.
+	// Observe, unless nil, is called after every call and run of a task that a handler ended, with
+	// the terminal frame's body or the error. It must not block.
 	Observe func(ctx context.Context, req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
-	// Logger, unless nil, is the log for a request whose handler panics, or fails in a way that its
-	// caller is not told. By default it is the connection's log.
+	// Logger, unless nil, returns the logger for a request whose handler panics, or fails for a
+	// reason that its caller is not told. The default is the connection's logger.
 	Logger func(req *busv1.Request) *slog.Logger
-	// Clean, unless nil, takes the secrets out of the text of a panic or an error before it
-	// is logged.
+	// Clean, unless nil, removes secrets from the text of a panic or an error before it is logged.
 	Clean func(text string) string
 }
 
 const (
 	//limit:call concurrent calls of an instance | they wait; four times as many may | `WithConcurrency`
 	defaultConcurrency = 64
-	// maxDepths is how many depths of calls have slots of their own; edges let four
-	// calls of services stand above another one.
+	// maxDepths is how many depths of calls have separate slots; edges allow a depth of four below
+	// a client's call.
 	maxDepths = 5
-	// maxRemaining is the longest a caller may say that it waits.
+	// maxRemaining is the longest time that a request may name as remaining.
 	maxRemaining = 48 * time.Hour
 )
 
@@ -67,13 +65,13 @@ type Server struct {
 	instance string
 	// taking brings the calls for any instance, and those for this one.
 	taking []*nats.Subscription
-	// control is what calls in flight need: cancellations, and permits.
+	// control brings the messages for calls in flight: cancellations and permits.
 	control []*nats.Subscription
 
 	stop    context.CancelCauseFunc
 	ctx     context.Context
 	running sync.WaitGroup
-	// fetching ends when Drain begins, and fetchers are who minds.
+	// fetching ends when Drain begins; fetchers are the functions that depend on it.
 	fetching context.Context
 	leave    context.CancelFunc
 	fetchers sync.WaitGroup
@@ -89,27 +87,25 @@ type Server struct {
 	mu     sync.Mutex
 	live   map[string]*liveCall
 	recent recentCalls
-	// kept are calls with an idempotency key, begun all that asked for a permit.
+	// kept has calls with an idempotency key, begun all calls that asked for a permit.
 	kept, begun keptCalls
 
 	served, failed, overloaded atomic.Int64
-	// took is how long the handlers of those that were served did, together; durations
-	// counts them by it.
+	// took is the total time of the handlers of served calls; durations counts the calls by time.
 	took      atomic.Int64
 	durations histogram
 	tools     toolCounts
 
-	// seals checks requests; nil lets all pass. complained is when it was last said
-	// that some were refused.
+	// seals checks requests; nil accepts all. complained is the time of the last log line about
+	// refused ones.
 	seals               *sealer
 	refused, complained atomic.Int64
 }
 
-// liveCall is one that waits or runs here.
+// liveCall is a call that waits or runs here.
 type liveCall struct {
 	abort context.CancelFunc
-	// permit has the caller's word, once it is known. Nil for a call that needs
-	// none.
+	// permit receives the caller's decision; nil for a call that needs none.
 	permit chan *busv1.Permit
 }
 
@@ -121,7 +117,7 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	return serve(ctx, conn, cfg)
 }
 
-// ServeGateway is Serve for the Gateway, whose name cfg need not have.
+// ServeGateway is Serve for the Gateway; cfg need not have its name.
 func ServeGateway(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	cfg.Service = Gateway
 	return serve(ctx, conn, cfg)
@@ -182,10 +178,10 @@ func (s *Server) subscribe(ctx context.Context) error {
 	return s.conn.Flush(ctx)
 }
 
-// Config is what the server serves.
+// Config returns the server's configuration.
 func (s *Server) Config() ServerConfig { return s.cfg }
 
-// Conn is the server's connection.
+// Conn returns the server's connection.
 func (s *Server) Conn() *Conn { return s.conn }
 
 // Fetch runs f, which takes work of the service from elsewhere than the calls'
