@@ -195,12 +195,11 @@ func (s *Server) Fetch(f func(ctx context.Context)) {
 	}
 }
 
-// Go runs f, for which Drain waits as for a call: ctx ends when the service is to
-// stop at once.
+// Go runs f; Drain waits for it as for a call. ctx ends when the service must stop immediately.
 func (s *Server) Go(f func(ctx context.Context)) { s.running.Go(func() { f(s.ctx) }) }
 
 // Run carries out a request that is not a call, such as a run of a task, in the way calls are
-// carried out. Its ctx also ends when somebody cancels it by its id.
+// carried out. Its ctx also ends when the request is cancelled by its id.
 func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Context) (proto.Message, error)) (proto.Message, *fault.Error) {
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
@@ -225,7 +224,7 @@ func (s *Server) receive(msg *nats.Msg) {
 		own = sender != "" && subject.OwnReply(Gateway+"."+sender, msg.Reply)
 	}
 	if !own {
-		return // nobody would hear, or somebody who did not ask
+		return // the reply would reach no caller, or a wrong one
 	}
 	large := len(msg.Data) > sealAtOnce
 	if !large && !s.genuine(msg.Data) {
@@ -254,8 +253,8 @@ func (s *Server) receive(msg *nats.Msg) {
 	})
 }
 
-// sealAtOnce is how large a request is whose seal is checked where NATS delivers it. The
-// check of a larger one takes up to 3 ms, for which nothing else would be delivered.
+// sealAtOnce is the largest request, in bytes, whose seal is checked in the goroutine in which NATS
+// delivers it. The check of a larger one takes up to 3 ms and would delay other messages.
 const sealAtOnce = 64 << 10
 
 // genuine reports whether an edge has sealed a request for this service.
@@ -284,7 +283,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 	}
 	req.Id = ofSender(out.sender, req.Id)
-	switch { // of another call, so it needs no slot; services ask nothing
+	switch { // about another call, so it needs no slot; services may not ask
 	case out.sender != "":
 	case req.Method == callOutcome:
 		out.end(s.kept.outcome(req.Name))
@@ -338,7 +337,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		return
 	}
 	if ctx.Err() != nil {
-		// Late, or cancelled while it waited: nobody listens, nothing runs.
+		// Late, or cancelled while it waited: no caller waits, nothing runs.
 		f := tooLate(s.cfg.Service)
 		ended(ctx, nil, f)
 		out.fail(f)
@@ -379,7 +378,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	out.end(body)
 }
 
-// ofSender is the id of a call of a service, which no other one's can be.
+// ofSender makes the id of a service's call unique among all services.
 func ofSender(sender, id string) string {
 	if sender == "" {
 		return id
@@ -401,8 +400,8 @@ func tooLate(service string) *fault.Error {
 	return fault.New(fault.DeadlineExceeded, "service %s got the call too late to start it", service).Ran(fault.No)
 }
 
-// admit records the call as live. It refuses one that is live or was seen
-// before: nothing runs twice unasked.
+// admit records the call as live. It refuses a call that is live or was seen before, so that
+// nothing runs twice by accident.
 func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -429,7 +428,7 @@ func (s *Server) cancel(msg *nats.Msg) {
 	}
 	s.mu.Lock()
 	call := s.live[c.Id]
-	// One that overtook its call is remembered as if the call had been here.
+	// A cancellation that overtook its call is remembered as if the call had been received.
 	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
 	if call != nil {
@@ -437,18 +436,16 @@ func (s *Server) cancel(msg *nats.Msg) {
 	}
 }
 
-// Drain stops taking calls and tasks, finishes those already delivered, and
-// returns when their answers have reached the bus. When ctx ends first, those
-// still running are cancelled, and a task goes to another instance; handlers
-// that go on nevertheless are left behind.
+// Drain stops taking calls and tasks, finishes those already delivered, and returns when their
+// answers have reached the bus. If ctx ends first, running calls are cancelled, and tasks go to
+// another instance; handlers that continue nevertheless are left behind.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.leave()
 	s.mu.Unlock()
 	s.fetchers.Wait()
-	// While NATS is away nothing is delivered, and its library's drain would
-	// wait for it.
-	for _, sub := range s.taking { // calls in flight need the others yet
+	// While NATS is away nothing is delivered, and the drain of its library would wait.
+	for _, sub := range s.taking { // calls in flight still need the others
 		if !s.conn.Connected() {
 			_ = sub.Unsubscribe()
 			continue
