@@ -25,8 +25,8 @@ type chance struct {
 
 var stock = sync.Pool{New: func() any { return &chance{used: len(chance{}.bytes)} }}
 
-// NewCallID returns the id of a call: a token like that of NewID, with 85 random bits, that sorts
-// by time. So databases store calls of the same time together, and write less.
+// NewCallID returns the id of a call: a token like NewID, but with 85 random bits and sorted by
+// time. So databases store calls of the same time together, and write less.
 func NewCallID() string {
 	var id [timeLetters + randomLetters]byte
 	ms := uint64(time.Now().UnixMilli())

@@ -94,9 +94,9 @@ func (c *Call) callTool(ctx context.Context, t ToolCall, ran *bus.Ran) (*ToolRes
 	return result, nil
 }
 
-// CallTo is Call.CallTool and reads the result into an Out: the structured result or, if there is
-// none, the text, for example into a string. If the tool itself fails, the error has the same kind
-// and its text begins with the tool's name; the handler may return it.
+// CallTo is Call.CallTool and reads the result into an Out: the structured result, otherwise the
+// text, for example into a string. If the tool itself fails, the error has the same kind and its
+// text begins with the tool's name; the handler may return it.
 func CallTo[Out any](ctx context.Context, c *Call, tool string, arguments any) (Out, error) {
 	var out Out
 	r, err := c.CallTool(ctx, ToolCall{Name: tool, Arguments: arguments})

@@ -19,7 +19,7 @@ import (
 
 // ReadFunc reads a resource. vars are the template's variables; empty for a resource added by its
 // URI. An empty result means that there is no such resource. To say why a resource cannot be read,
-// return Errorf. Contents without a URI or a MIME type get those of the resource.
+// return Errorf. Contents without a URI or a MIME type get the resource's.
 type ReadFunc func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error)
 
 type resource struct {

@@ -213,8 +213,8 @@ func fail(rec *busv1.TaskRecord, f *fault.Error) {
 	rec.Error.Message = strings.ToValidUTF8(f.Message, "\uFFFD")
 }
 
-// settle removes the message from the queue if its run is over. If another attempt has the run,
-// that one removes it.
+// settle removes the message from the queue if its run is over. If the run belongs to another
+// attempt, that one removes it.
 func (r *run) settle() {
 	if r.rec.Status != busv1.TaskStatus_TASK_STATUS_WORKING || r.rec.Run != r.number {
 		_ = r.msg.Ack()

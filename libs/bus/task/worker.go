@@ -44,7 +44,7 @@ type worker struct {
 	slots   chan struct{}
 
 	mu sync.Mutex
-	// live has the number of the run that is in progress here, by task.
+	// live maps each task to the number of its run in progress here.
 	live map[string]uint32
 }
 
