@@ -35,7 +35,7 @@ func (c *Call) Identity() Identity {
 }
 
 // Meta is the part of the client's _meta that is for the service, a JSON object without the members
-// that the protocol or an edge reads. It is nil if there are none, and for doors other than MCP.
+// that the protocol or an edge reads. It is nil without such members, and for doors other than MCP.
 // Use it for hints, such as a language: approvals, idempotency keys and cached results ignore it,
 // and a call that was held for approval has none.
 func (c *Call) Meta() jsontext.Value { return c.req.Meta }

@@ -18,7 +18,7 @@ func (t Token) Admits(shown string) bool {
 	return t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(shown)) == 1
 }
 
-// Shown returns the bearer token of a request's only Authorization header; false if there is none.
+// Shown returns the bearer token of a request's only Authorization header; false without one.
 func Shown(h http.Header) (string, bool) {
 	all := h["Authorization"]
 	if len(all) != 1 {

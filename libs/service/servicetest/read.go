@@ -194,7 +194,7 @@ func (b *Bus) ask(svc string, req *busv1.Request) ([]byte, error) {
 }
 
 // Instructions returns a service's own instructions for models, empty for none; edges limit them
-// and join those of all services.
+// and join the instructions of all services.
 func (b *Bus) Instructions(service string) string {
 	for _, s := range b.Services() {
 		if s.Name == service {
