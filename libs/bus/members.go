@@ -56,7 +56,8 @@ func (m *member) elsewhere(from origin) bool {
 	return m.region != from.region && m.region != "" && from.region != ""
 }
 
-// load is the number of an instance's calls, plus distance if it is outside the caller's region.
+// load is the number of an instance's calls, plus distance if it is outside of the caller's region.
+// If the caller found that region full, distance is added to the instances in it instead.
 func (m *member) load(from origin) int {
 	if m.elsewhere(from) != from.full {
 		return m.calls + distance

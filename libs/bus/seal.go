@@ -123,8 +123,8 @@ func (s *Server) refuse(why error) {
 	}
 }
 
-// sayUnsealed logs that requests are not checked, except on loopback, where that is expected for
-// development.
+// sayUnsealed logs that requests are not checked: as a warning, but on loopback, where that is
+// expected for development, only as information.
 func (s *Server) sayUnsealed() {
 	if s.seals != nil {
 		return

@@ -64,7 +64,7 @@ func (s *shop) use(db database.Database, limits database.KeyLimits) {
 	s.keys = keys
 }
 
-// place is what a handler does.
+// place is a handler that places an order.
 func (s *shop) place(ctx context.Context, call *keyedCall, in order, filler string) (receipt, error) {
 	return database.Once(ctx, s.keys, call, in, func(ctx context.Context, tx database.Tx) (receipt, error) {
 		if _, err := tx.Exec(ctx, "INSERT INTO ledger (item) VALUES ($1)", in.Item); err != nil {

@@ -1,30 +1,30 @@
 // Package service is the SDK for putting tools, resources, prompts and skills on the bus. Services
 // are stateless: any instance can answer any call, from any client, protocol version or door.
 //
-// A service is a function that builds it, a Build, and a program that hands the
-// function to Main. A complete one is in examples/hello.
+// A service is a function that builds it, a Build, and a program that hands the function to Main. A
+// complete one is in examples/hello; start reading there, then at AddTool and Call.
 //
-//	New             the service: an empty set under a name
+//	New             an empty service with a name
 //	AddTool         a tool, its schemas inferred from Go types; Service.AddTool is
 //	                for schemas that are known only at run time
 //	AddResource     one resource; AddResourceTemplate, ListResources and
 //	                AddResourcePrefix are for many
 //	AddPrompt       a prompt whose arguments are a struct, AddTemplate resources
-//	                whose variables are one; ListPrompts is for those of tenants
+//	                whose variables are one; ListPrompts is for tenants' prompts
 //	AddSkill        a skill
 //	AskFor          a form for the user, made from a struct
 //	CallTo          a tool of any service, with its result as a value
-//	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
+//	Call            a call as its handler sees it: Identity, Progress, Log, Ask, AsTask,
 //	                CallTool, Logger; FromContext finds it
 //	Errorf          a handler's own failure, for the model; NotFound, Invalid,
 //	                Conflict, Forbidden and Busy say more
-//	Go, OnStop      work besides calls, and what is closed at the end
-//	Check           what an instance needs to be ready; WithHealth asks for it
-//	Try             adds what may not be well formed, and returns the mistakes
+//	Go, OnStop      work besides calls, and cleanup at the end
+//	Check           a condition of readiness; WithHealth checks one at intervals
+//	Try             adds definitions that may be invalid, and returns the mistakes
 //	Join            serves several services in one process
-//	WithMiddleware  what stands around every handler
+//	WithMiddleware  wraps every handler
 //	WithInstructions
-//	                what models are told before they call anything
+//	                tells models what to know before their first call
 //
 // Package servicetest tests a service on a bus in the test's process.
 package service

@@ -265,7 +265,7 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 	return result, err
 }
 
-// mark adds the handler's marks, such as Replayed and Expires, to a result.
+// mark writes into a result what the handler set with Replayed and Expires.
 func (c *Call) mark(r *busv1.Result) {
 	if r != nil {
 		r.Replayed, r.CacheMs = c.replayed.Load(), c.cacheMs()

@@ -33,8 +33,8 @@ const (
 	// how long each of the two may take in total, on a slow disk.
 	againTime = 600 * time.Millisecond
 	ackTime   = 1200 * time.Millisecond
-	// moveTries and the wait after each apply to a message that no server accepts because the
-	// stream's leader is changing.
+	// A message that no server accepts, because the stream's leader is changing, is sent moveTries
+	// times, moveWait apart.
 	moveTries = 8
 	moveWait  = 150 * time.Millisecond
 )

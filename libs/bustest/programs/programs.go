@@ -1,5 +1,5 @@
-// Package programs builds the programs that tests run as they are shipped, once for
-// all packages: linking them takes longer than most tests.
+// Package programs builds the programs that tests run, in the form in which they are shipped. It
+// builds each once for all packages, because linking takes longer than most tests. Start at Build.
 package programs
 
 import (
