@@ -45,7 +45,7 @@ type attempt struct {
 	// answered: see Ran.Answered.
 	answered bool
 
-	// delegated says that the service may call other tools for it.
+	// delegated is set if the service may call other tools for this call.
 	delegated bool
 	// asks is set if the instance begins only with a permit. permitted is set once one was sent, to
 	// instance; from is the instance whose frames arrive. keyed is set for a call with an
@@ -309,8 +309,7 @@ func (a *attempt) malformed(f *busv1.Frame, err error) *fault.Error {
 	return fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names call %s", a.service, a.id).Because(err)
 }
 
-// Reader reads the frames of a call that this caller, or another one, made
-// earlier.
+// Reader reads the frames of a call that this caller or another one made earlier.
 type Reader struct{ a attempt }
 
 // Read returns a reader for a call of a service.

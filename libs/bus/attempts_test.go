@@ -13,9 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// Two attempts of a call come to one instance. The first is refused while the
-// second runs: the instance knows of the call until it ends, and how it ended
-// then.
+// Two attempts of a call reach one instance. The first is refused while the second runs: the
+// instance remembers the call until it ends, and afterwards how it ended.
 func TestD3ARefusedAttemptDoesNotForgetTheOneThatRuns(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -30,7 +29,7 @@ func TestD3ARefusedAttemptDoesNotForgetTheOneThatRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// next is the next frame of an attempt that is about what is asked for.
+	// next returns the next frame of an attempt that about accepts.
 	next := func(id string, about func(*busv1.Frame) bool) *busv1.Frame {
 		t.Helper()
 		for {
@@ -54,7 +53,7 @@ func TestD3ARefusedAttemptDoesNotForgetTheOneThatRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// attempt sends one, and returns the turn of the question whether it may begin.
+	// attempt sends an attempt, and returns the turn of the question whether it may begin.
 	attempt := func(id string) uint32 {
 		t.Helper()
 		publish("mcp.to.svc."+s.Instance()+".tools.call", "mcp.reply.svc.att."+id, &busv1.Request{
@@ -88,7 +87,7 @@ func TestD3ARefusedAttemptDoesNotForgetTheOneThatRuns(t *testing.T) {
 	close(release)
 	next("abc-2", func(f *busv1.Frame) bool { return f.GetResult() != nil })
 	says(bus.CallEnded)
-	// A third that is refused changes nothing about that.
+	// A third attempt that is refused does not change that.
 	attempt("abc-3")
 	publish(permit, "", &busv1.Permit{Id: "abc-3"})
 	next("abc-3", func(f *busv1.Frame) bool { return f.GetError() != nil })

@@ -95,7 +95,7 @@ func TestAuditLog(t *testing.T) {
 	if err := log.Look(t.Context()); err != nil || log.Room(auditlog.Read) != nil {
 		t.Error(err, log.State())
 	}
-	// Gone, and there again.
+	// The stream is deleted and comes back.
 	if err := js.DeleteStream(t.Context(), "AUDIT"); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// resize makes the stream of the trail smaller or larger.
+// resize changes the size of the trail's stream.
 func resize(t *testing.T, js jetstream.JetStream, bytes int64) jetstream.Stream {
 	t.Helper()
 	s, err := js.Stream(t.Context(), "AUDIT")
@@ -131,7 +131,8 @@ func resize(t *testing.T, js jetstream.JetStream, bytes int64) jetstream.Stream 
 	return s
 }
 
-// Reads stop first, then effects, and what has begun can be recorded to the end.
+// As the stream fills, reads stop first, then effects; the ends of calls that have begun can always
+// be recorded.
 func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
@@ -155,7 +156,7 @@ func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
 	if full[auditlog.Read] > size/5*4 || full[auditlog.Begin] > size/20*19 || full[auditlog.Begin] <= full[auditlog.Read] {
 		t.Errorf("full at %v", full)
 	}
-	// The size is kept by those that bring the stream up to date.
+	// An update of the stream keeps its size.
 	if _, err := storage.Ensure(t.Context(), conn, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +179,7 @@ func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
 	}
 }
 
-// What cannot be read is tried ten times and then put aside; what is next to it
-// is not held up.
+// An unreadable event is tried ten times and then put aside; the events next to it are not delayed.
 func TestAuditPoison(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
@@ -220,14 +220,14 @@ func TestAuditPoison(t *testing.T) {
 	<-done
 }
 
-// triesOf is how often an event was tried. One that was late for its request was, too.
+// triesOf is how often an event was tried. A delivery that was late for its request counts too.
 func triesOf(msg *jetstream.RawStreamMsg) int {
 	n, _ := strconv.Atoi(msg.Header.Get("Busbar-Tries"))
 	return n
 }
 
-// What is appended while something is on its way goes together as the next
-// message, in whatever number, and each is told that it is safe.
+// Events that are appended while a message is on its way make up the next message together, and
+// each caller is told that its event is stored.
 func TestAuditLogGathers(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
@@ -243,8 +243,8 @@ func TestAuditLogGathers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Each of the callers waited for its event, so there are some messages; there
-	// would be one for each event, did they not share them.
+	// Each of the callers waited for its event, so there are some messages. Without sharing there
+	// would be one for each event.
 	if n := auditMessages(t, js); n < each || n > callers*each/4 {
 		t.Errorf("%d events are %d messages", callers*each, n)
 	}
@@ -266,8 +266,8 @@ func TestAuditLogGathers(t *testing.T) {
 	}
 }
 
-// An event that cannot be read does not take the others of its message along:
-// it alone is put aside, and then the message does not come again.
+// An unreadable event does not affect the others of its message: it alone is put aside, and the
+// message is not delivered again.
 func TestAuditPoisonInAGroup(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
@@ -293,8 +293,8 @@ func TestAuditPoisonInAGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// How often the message comes is what the bus counts: one that is late for its request
-	// counts there, and is not seen here.
+	// The bus counts deliveries of the message. A delivery that is late for its request counts
+	// there but is not seen here.
 	seen, done := map[string]int{}, make(chan struct{})
 	go func() {
 		defer close(done)

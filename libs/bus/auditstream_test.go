@@ -34,7 +34,7 @@ func readAll(t *testing.T, r *auditlog.Reader, n int) map[string]bool {
 	return seen
 }
 
-// What was written down takes no room: ten times the size of the stream passes.
+// Events that were written down take no room: ten times the size of the stream passes through.
 func TestC1AuditStreamLeavesWhatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
@@ -50,8 +50,8 @@ func TestC1AuditStreamLeavesWhatIsAcknowledged(t *testing.T) {
 			t.Fatalf("after %d bytes: %v", total, err)
 		}
 		readAll(t, r, each)
-		// Two rounds at once have room, three have not: NATS acts on an acknowledgement
-		// after it has it.
+		// There is room for two rounds at once, but not for three: NATS acts on an acknowledgement
+		// some time after it arrives.
 		bustest.Eventually(t, "nothing waits", func() bool { return auditMessages(t, js) == 0 })
 	}
 	if err := log.Look(t.Context()); err != nil || log.State().Bytes != 0 || log.Room(auditlog.Read) != nil {
@@ -59,7 +59,7 @@ func TestC1AuditStreamLeavesWhatIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A stream of an earlier release kept what was read, and lets nobody purge it.
+// A stream of an earlier release kept events after they were read, and cannot be purged.
 func TestC1AuditStreamOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// BenchmarkStream puts a call for which a stream is offered beside the same
-// call without one. Both take turns, so that the ratio is of one moment.
+// BenchmarkStream compares a call for which a stream is offered with the same call without one.
+// Both take turns, so that the ratio is measured under the same conditions.
 //
 //   - at once: the result is the first frame; the stream is not used.
 //   - ten steps: ten progress frames and the result, which the stream keeps.
@@ -63,8 +63,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkPermit puts a call that asks its caller before it begins beside one
-// that does not. Both take turns.
+// BenchmarkPermit compares a call that asks its caller before it begins with one that does not.
+// Both take turns.
 func BenchmarkPermit(b *testing.B) {
 	url := bustest.Server(b)
 	s, err := bus.Serve(b.Context(), bustest.Connect(b, url), bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {

@@ -31,15 +31,15 @@ const (
 	NamesBucket     = "names"
 	AccessBucket    = "access"
 	LimitsBucket    = "limits"
-	// DefinitionsBucket has what services said of their tools, AcceptedBucket what an
-	// operator accepted of that.
+	// DefinitionsBucket has the definitions of tools that services announced, AcceptedBucket those
+	// that an operator accepted.
 	DefinitionsBucket = "definitions"
 	AcceptedBucket    = "accepted"
 )
 
-// Bucket is one key-value bucket, shared by every process on the bus. It may be
-// made, or be within reach, later than this. Errors are *fault.Error with reason
-// Unavailable unless a method says otherwise.
+// Bucket is one key-value bucket, shared by every process on the bus. The bucket itself may be
+// created, or become reachable, later. Errors are *fault.Error with reason Unavailable unless a
+// method says otherwise.
 //
 // It works on the subjects of the keys, as NATS's own client does inside, and so
 // needs no right to ask for the bucket itself: services read and write a few keys.
@@ -51,11 +51,11 @@ type Bucket struct {
 // Bucket returns a bucket by its name.
 func (c *Conn) Bucket(name string) *Bucket { return &Bucket{conn: c, name: name} }
 
-// ErrNoKey means that a key is not there, or no longer.
+// ErrNoKey means that a key does not exist, or no longer exists.
 var ErrNoKey = errors.New("no such key")
 
-// maxKey bounds a key: it becomes part of a subject, and NATS hangs up for good
-// on one that is too long.
+// maxKey is the longest key in bytes: it becomes part of a subject, and NATS closes the connection
+// for good if one is too long.
 const maxKey = 256
 
 // Get returns the value of a key, or ErrNoKey.
@@ -77,8 +77,8 @@ func (b *Bucket) Look(ctx context.Context, key string) (value []byte, revision u
 	return value, revision, err
 }
 
-// last returns the last write of a key: its value, if it is there, and the revision
-// of a deletion as well.
+// last returns the last write of a key: its value, if the key exists, and the revision, also of a
+// deletion.
 func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision uint64, there bool, err error) {
 	if !validKey(key) {
 		return nil, 0, false, nil
@@ -110,10 +110,10 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 	return msg.Data, revision, !wire.Deleted(msg.Header), nil
 }
 
-// bucketTime bounds an operation whose context has no deadline.
+// bucketTime limits an operation whose context has no deadline.
 const bucketTime = 5 * time.Second
 
-// validKey reports whether a key may be one: it becomes part of a subject.
+// validKey reports whether a key is valid: it becomes part of a subject.
 func validKey(key string) bool {
 	for i := range len(key) {
 		c := key[i]
@@ -125,7 +125,7 @@ func validKey(key string) bool {
 	return len(key) >= 1 && len(key) <= maxKey
 }
 
-// Put stores a value, and the key's age begins again.
+// Put stores a value. The key's age begins again.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
 	_, err := b.write(ctx, key, value, nil)
 	return err
@@ -152,7 +152,7 @@ func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision
 	return b.write(ctx, key, value, nil, jetstream.WithExpectLastSequencePerSubject(gone))
 }
 
-// write returns 0 when the key's last write is another than expected.
+// write returns 0 if the key's last write is not the expected one.
 func (b *Bucket) write(ctx context.Context, key string, value []byte, header nats.Header, expect ...jetstream.PublishOpt) (uint64, error) {
 	if len(key) > maxKey {
 		return 0, fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
@@ -183,8 +183,8 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	return 0, wire.NotReached(err)
 }
 
-// outrun reports whether somebody else wrote the key before. A cluster has a code of
-// its own for a write that is still under way.
+// outrun reports whether the error says that another writer was faster. A cluster has a separate
+// code for a write that is still under way.
 func outrun(err error) bool {
 	var refused jetstream.JetStreamError
 	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
@@ -197,9 +197,9 @@ func outrun(err error) bool {
 	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
-// Change replaces the value of a key by what f makes of it, as one step: when
-// somebody else writes in between, f is called again with their value. An error
-// of f is returned as it is; ErrNoKey says that the key is not there.
+// Change replaces the value of a key by the result of f, atomically: if another writer is faster, f
+// is called again with the new value. An error of f is returned unchanged; ErrNoKey means that the
+// key does not exist.
 func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte, error)) error {
 	return Swap(func() (bool, error) {
 		value, revision, err := b.Look(ctx, key)
@@ -217,9 +217,8 @@ func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte,
 	})
 }
 
-// Swap repeats try, which reads, changes and writes, until no other writer was
-// faster: it returns what try does once that is true, or an error. With too many
-// writers it gives up with Overloaded.
+// Swap repeats try, which reads, changes and writes, until try returns true (no other writer was
+// faster) or an error. With too many writers it gives up with Overloaded.
 func Swap(try func() (done bool, err error)) error {
 	const tries = 16
 	for range tries {
@@ -257,11 +256,12 @@ func (b *Bucket) remove(ctx context.Context, key string, expect ...jetstream.Pub
 // could fill the bucket with deletion markers.
 const deletedFor = "1m"
 
-// fading are the buckets whose keys clients make, which all take a time of one message.
+// fading are the buckets with keys of clients. All of them allow an expiry time for single
+// messages.
 var fading = map[string]bool{SessionsBucket: true, StreamsBucket: true, ApprovalsBucket: true, OutcomesBucket: true, TasksBucket: true}
 
-// OnWrite calls f with the key at every write and deletion from now on, whoever
-// makes it, of one key or of all (">"). f must not block. stop ends that.
+// OnWrite calls f with the key at every later write and deletion, by any process, of one key or of
+// all (">"). f must not block. stop ends that.
 func (b *Bucket) OnWrite(keys string, f func(key string)) (stop func(), err error) {
 	return b.OnValue(keys, func(key string, _ []byte) { f(key) })
 }
@@ -279,7 +279,7 @@ func (b *Bucket) OnValue(keys string, f func(key string, value []byte)) (stop fu
 	if err != nil {
 		return nil, err
 	}
-	if err := b.conn.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
+	if err := b.conn.nc.FlushTimeout(5 * time.Second); err != nil { // the subscription is active when OnValue returns
 		stop()
 		return nil, wire.NotSent(err)
 	}
@@ -322,7 +322,7 @@ func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) erro
 	return b.AllWritten(ctx, func(key string, value []byte, _ time.Time) { f(key, value) })
 }
 
-// AllWritten is All with when each was written, by the clock of the NATS server.
+// AllWritten is All with the time of each write, by the clock of the NATS server.
 func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte, at time.Time)) error {
 	// A key that expired after it was counted does not arrive; the next attempt does not count it.
 	for wait := 2 * time.Second; ; wait *= 2 {
@@ -350,7 +350,7 @@ func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte
 // longestList is how long the last attempt of All takes.
 const longestList = 8 * time.Second
 
-// all is one attempt of All. missing are those that did not come in time.
+// all is one attempt of All. missing counts the keys that did not arrive in time.
 func (b *Bucket) all(ctx context.Context, wait time.Duration) (all []jetstream.Msg, missing int, err error) {
 	cons, err := b.conn.js.OrderedConsumer(ctx, "KV_"+b.name, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,

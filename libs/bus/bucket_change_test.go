@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// A key becomes part of a subject, and NATS closes the connection for good at
-// one that exceeds the control line.
+// A key becomes part of a subject, and NATS closes the connection for good if a subject exceeds the
+// control line.
 func TestBucketLongKeys(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
@@ -84,7 +84,7 @@ func TestBucketChange(t *testing.T) {
 	}
 }
 
-// Everybody who asks for a shared value at the same time gets the same one.
+// All callers that ask for a shared value concurrently get the same one.
 func TestBucketShared(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -40,7 +40,7 @@ func TestBucket(t *testing.T) {
 			t.Errorf("deleted: %v", err)
 		}
 	}
-	// One whose answer is late is made again, and heard again.
+	// A write whose answer is late is repeated, and observed again.
 	bustest.Eventually(t, "every write is heard", func() bool {
 		all := written.all()
 		return len(all) >= 5 && !slices.ContainsFunc(all, func(key string) bool { return key != "k" })
@@ -76,8 +76,8 @@ func TestBucketWithoutBus(t *testing.T) {
 	fails(t, b.Delete(t.Context(), "k"), fault.Unavailable, fault.No)
 }
 
-// What the leader says is what an ordinary read says: of a value, of a key that was
-// deleted, and of one that never was.
+// A read from the leader returns the same as an ordinary read: for a value, for a deleted key, and
+// for a key that never existed.
 func TestReadFromLeader(t *testing.T) {
 	t.Parallel()
 	b := bustest.Connect(t, bustest.Server(t)).Bucket(bus.SessionsBucket)

@@ -17,11 +17,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// A burst of large results for one edge: no service that lives is lost, and the
-// small answers of another one come all the while.
+// A burst of large results for one edge: no live service is considered lost, and the small answers
+// of another service keep arriving.
 func TestD6BurstOfLargeResults(t *testing.T) {
 	t.Parallel()
-	// One small call that is held up by the machine is as long as the burst.
+	// A single small call that the machine delays can take as long as the burst.
 	var err error
 	for range 3 {
 		if err = burst(t); err == nil || t.Failed() {
@@ -31,7 +31,7 @@ func TestD6BurstOfLargeResults(t *testing.T) {
 	t.Error(err)
 }
 
-// burst is one; the error says that the small calls were behind it.
+// burst makes one burst; the error says that the small calls waited behind it.
 func burst(t *testing.T) error {
 	t.Helper()
 	const calls = 60
@@ -43,7 +43,7 @@ func burst(t *testing.T) error {
 	serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: calls, Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 		if req.Name == "large" {
 			all.Done()
-			all.Wait() // so that they come at once
+			all.Wait() // so that they arrive together
 			return &busv1.Result{Json: large}, nil
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
@@ -84,7 +84,7 @@ func burst(t *testing.T) error {
 	slices.Sort(small)
 	half, worst := small[len(small)/2], small[len(small)-1]
 	t.Logf("the burst took %v; of %d small calls meanwhile half took %v, the worst %v", burst, len(small), half, worst)
-	// Behind the burst there would be one call of each service.
+	// If the calls waited behind the burst, there would be one of each service.
 	if len(small) < 20 {
 		return fmt.Errorf("%d small calls were answered during the burst", len(small))
 	}

@@ -17,7 +17,7 @@ import (
 // selfCheck is the call that asks a service whether it takes calls.
 const selfCheck = "busbar/check"
 
-// AuditQuery is the method that the audit service answers questions on.
+// AuditQuery is the method by which the audit service is queried.
 const AuditQuery = wire.AuditQuery
 
 // reachable are the methods a service can be called with.
@@ -27,83 +27,80 @@ var reachable = map[string]bool{
 }
 
 const (
-	// maxAttempts is how many instances are tried, one after the other, for a call
-	// that ran at none. Attempts of a call that is lost although an instance may live do not
-	// count until maxReturn: its NATS server hangs, or it is on its way to another one.
+	// maxAttempts is how many instances are tried, one after the other, for a call that ran at
+	// none. Attempts of a call that is lost although an instance may live do not count until
+	// maxReturn: its NATS server hangs, or the instance is moving to another one.
 	//limit:call instances that are tried for a call that did not begin | `unavailable`, `peer_lost`
 	maxAttempts = 3
-	// attemptPause comes before each but the first.
+	// attemptPause is the pause before each attempt but the first.
 	attemptPause = 20 * time.Millisecond
-	// reconnectPause comes before the second one where NATS knew no instance, and the
-	// registry does: they may all be on their way from a server that stops to another.
+	// reconnectPause is the pause before the second attempt if NATS knew no instance but the
+	// registry does: all instances may be moving from a stopping server to another one.
 	reconnectPause = 150 * time.Millisecond
 )
 
 // Options say how a call is made. The zero value is what Call uses.
 type Options struct {
-	// Stream is for a client that may come back for the rest of the answer at
-	// another edge. With a stream OnFrame is given alive frames as well. When ctx
-	// ends with cause ErrLeft, the call goes on without this caller.
+	// Stream is for a client that may come back for the rest of the answer at another edge. With a
+	// stream, OnFrame receives alive frames too. When ctx ends with cause ErrLeft, the call goes on
+	// without this caller.
 	Stream Stream
-	// OnFrame is given each progress and log frame. It must not block.
+	// OnFrame receives each progress and log frame. It must not block.
 	OnFrame func(*busv1.Frame)
-	// Permit is asked right before an instance may begin a call with
-	// Request.AskFirst, and nil permits all. Its error ends the call instead:
-	// nothing runs. It may be asked again, for another instance, when the first
-	// one turned out not to have begun. It may take some 2 s, and must end with ctx;
-	// instances wait 3 s. For services that cannot ask it comes before the request
-	// is sent, and instance is empty.
+	// Permit is called right before an instance may begin a call with Request.AskFirst; nil permits
+	// all. If it returns an error, the call ends with it and nothing runs. It may be called again
+	// for another instance if the first one did not begin. It may take about 2 s (instances wait 3
+	// s), and must end with ctx. For services that cannot ask, it is called before the request is
+	// sent, with an empty instance.
 	Permit func(ctx context.Context, instance string) error
-	// Budget is asked before the result is kept; nil keeps any.
+	// Budget is asked before the result is kept; nil sets no limit.
 	Budget Budget
-	// Only are the instances that may have the call; nil for any. When none of
-	// them is there, the error is Unavailable because of ErrNoInstance.
+	// Only are the instances that may receive the call; nil for any. If none of them is on the bus,
+	// the error is Unavailable and wraps ErrNoInstance.
 	Only []string
-	// Ran, unless nil, is set to the instance that the call was given to last.
+	// Ran, unless nil, is set to the instance that received the call last.
 	Ran *Ran
-	// Harmless says that a second run does no harm, so that the call is made again when its
-	// answer is lost: it has no effect, or its service runs an idempotency key once.
+	// Harmless says that a second run does no harm, because the call has no effect or its service
+	// runs an idempotency key once. Such a call is repeated if its answer is lost.
 	Harmless bool
 }
 
-// Stream has the frames of a call kept, for a client that may come back for
-// them. Its calls come one after the other.
+// Stream keeps the frames of a call for a client that may come back for them. Its calls run one
+// after the other.
 type Stream interface {
-	// Next readies the request of the next call.
+	// Next prepares the request of the next call.
 	Next(service string, req *busv1.Request)
-	// Took notes a frame that was taken: where, its number and its size.
+	// Took records a received frame: its subject, number and size in bytes.
 	Took(subject string, seq uint32, size int)
-	// MayLeave says that a service may have the client's connection closed: a
-	// disconnect frame ends the call for this caller.
+	// MayLeave reports whether a service may close the client's connection: a disconnect frame ends
+	// the call for this caller.
 	MayLeave() bool
 }
 
-// ErrLeft is the cause of a context whose caller leaves the call to whoever
-// follows its stream.
+// ErrLeft is the cause of a context whose caller leaves the call to the followers of its stream.
 var ErrLeft = errors.New("left to the stream")
 
-// ErrNoInstance is the cause of a fault that says that nobody takes the call.
+// ErrNoInstance is the cause of a fault if no instance takes the call.
 var ErrNoInstance = errors.New("nobody serves it")
 
-// Gateway is the service that edges are for other services: what is called there
-// is any tool, on behalf of the caller's own caller (busv1.Delegation). It is in
-// no registry, and no other service may have its name.
+// Gateway is the name under which edges serve other services: a service can call any tool there, on
+// behalf of its own caller (busv1.Delegation). It is not in the registry, and no service may have
+// its name.
 const Gateway = subject.Gateway
 
-// ValidName checks the name of a service, which becomes one token of subjects and
-// part of keys: 1 to 64 characters of a-z, A-Z, 0-9, - and _, and none of the names
-// that the bus uses itself.
+// ValidName checks the name of a service, which becomes one token of subjects and part of keys: 1
+// to 64 characters of a-z, A-Z, 0-9, - and _, except the names that the bus uses itself.
 func ValidName(name string) error { return subject.ValidName(name) }
 
 // Budget limits the memory that results of calls use until somebody has read them.
 type Budget interface {
-	// Take is called when n bytes of a result have arrived. Its *fault.Error ends
-	// the call; it says that the call ran, which a call with a result has.
+	// Take is called when n bytes of a result have arrived. A *fault.Error ends the call. The error
+	// must say that the call ran, because it has a result.
 	Take(n int) error
 }
 
-// Ran says which instance a call was given to, and the version of its code.
-// Either is empty while it is not known.
+// Ran says which instance a call was given to, and the version of its code. Either is empty while
+// unknown.
 type Ran struct {
 	Instance, Version string
 	// Answered says that the instance began the call with this caller's permit and said how it
@@ -111,26 +108,24 @@ type Ran struct {
 	Answered bool
 }
 
-// Call sends req to one instance of the service and waits for its answer. Each
-// progress and log frame is given to onFrame, which must not block; nil
-// ignores them. The terminal frame is returned: a result, input_required or
-// task. An error frame, and everything that can go wrong on the way, is
-// returned as *fault.Error.
+// Call sends req to one instance of the service and waits for its answer. onFrame receives each
+// progress and log frame and must not block; nil ignores them. Call returns the terminal frame: a
+// result, input_required or task. An error frame, and every failure on the way, is returned as
+// *fault.Error.
 //
-// Call sets req's id, unless it has one that was never used. The call ends at
-// ctx's deadline or at the one req has already, whichever is first;
-// DefaultTimeout from now if there is neither. When ctx ends first, the instance
-// that runs the call is told to stop.
+// Call sets the id of req, unless it already has an unused one. The call ends at the deadline of
+// ctx or of req, whichever is first; without either, after DefaultTimeout. If ctx ends first, the
+// instance that runs the call is told to stop.
 func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
 	return c.CallWith(ctx, service, req, Options{OnFrame: onFrame})
 }
 
 // CallWith is Call with options.
 //
-// When an instance is lost, full or too late before it has begun, the call is
-// made again at another one, within the same deadline. It has not begun as long
-// as this caller did not permit it, of calls with Request.AskFirst, or says so
-// itself, of others. The id of such a call has -2, -3 and so on behind it.
+// If an instance is lost, full or too late before it has begun the call, the call is repeated at
+// another one, within the same deadline. A call with Request.AskFirst has not begun as long as this
+// caller did not permit it; for other calls the instance says so. The id of a repeated call ends
+// with -2, -3 and so on.
 func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Request, o Options) (*busv1.Frame, error) {
 	if !subject.Token(service) {
 		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
@@ -186,10 +181,10 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	}
 }
 
-// attempted is before the number of an attempt that is not the first, in a request's id.
+// attempted stands before the attempt number in a request's id; the first attempt has none.
 const attempted = "-"
 
-// CallOf is the id of the call that a request is an attempt of.
+// CallOf returns the id of the call from the id of one of its attempts.
 func CallOf(request string) string {
 	call, _, _ := strings.Cut(request, attempted)
 	return call
@@ -223,8 +218,8 @@ func (a *attempt) again(err *fault.Error, n int) bool {
 	return false
 }
 
-// Unbegun reports whether an instance says with an error that it did not begin a call, for a
-// reason for which its caller may make the call at another one.
+// Unbegun reports whether an instance's error says that it did not begin the call, for a reason
+// that lets the caller try another instance.
 func Unbegun(f *fault.Error) bool {
 	switch f.Reason {
 	case fault.Overloaded, fault.DeadlineExceeded, fault.Cancelled:
@@ -233,7 +228,7 @@ func Unbegun(f *fault.Error) bool {
 	return false
 }
 
-// swapping reports whether NATS knew no instance of a service that the registry knows.
+// swapping reports whether NATS knew no instance although the registry knows one.
 func (a *attempt) swapping(err *fault.Error) bool {
 	return errors.Is(err, ErrNoInstance) && a.options.Only == nil && a.caller.conn.members.known(a.service)
 }
@@ -259,10 +254,10 @@ func pause(ctx context.Context, deadline time.Time, d time.Duration) bool {
 	}
 }
 
-// attempt makes the call at one instance.
+// run makes the call at one instance.
 func (a *attempt) run(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
 	c, s := a.caller, a.options.Stream
-	c.conn.Settle(ctx) // before the time that is left is said, which counts from when it comes
+	c.conn.Settle(ctx) // first: the remaining time is sent, and counts from its arrival
 	left := max(1, time.Until(a.deadline)-HopShave)
 	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
 	if s != nil {
@@ -298,7 +293,7 @@ func (a *attempt) run(ctx context.Context, req *busv1.Request) (*busv1.Frame, *f
 	return frame, nil
 }
 
-// give ends an attempt that failed and tells the instance that nobody waits. An instance that was
+// give ends a failed attempt and tells the instance that nobody is waiting. An instance that was
 // only silent, and may have begun a call with an idempotency key, is not cancelled: it keeps the
 // answer for a repetition with the same key.
 func (a *attempt) give(ctx context.Context, f *fault.Error) *fault.Error {
@@ -307,7 +302,7 @@ func (a *attempt) give(ctx context.Context, f *fault.Error) *fault.Error {
 		a.leave(ctx)
 	case a.terminal:
 	case a.keyed && a.asks && a.permitted && a.instance != "" && f.Reason == fault.PeerLost:
-		a.say(a.instance, false, "", 0) // it may not begin any more
+		a.say(a.instance, false, "", 0) // it must not begin later
 	default:
 		a.caller.cancel(a.service, a.id, string(f.Reason))
 	}

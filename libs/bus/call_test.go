@@ -40,7 +40,7 @@ func TestCallRoundTrip(t *testing.T) {
 	if r := frame.GetResult(); string(r.GetJson()) != `{"ok":1}` || string(r.GetMeta()) != `{"m":1}` || !r.GetIsError() {
 		t.Errorf("result %v", frame)
 	}
-	// A busy machine may have said before that the call is alive.
+	// On a busy machine, a heartbeat of the call may have come first.
 	if frame.Instance != s.Instance() || frame.Seq == 0 {
 		t.Errorf("frame %d of instance %q, want one of %q", frame.Seq, frame.Instance, s.Instance())
 	}
@@ -229,7 +229,7 @@ func TestCallRefusesNames(t *testing.T) {
 	}
 }
 
-// Answers never reach another call, however many run at once.
+// Answers never reach another call, however many calls run concurrently.
 func TestCallAnswersDoNotCross(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -260,7 +260,7 @@ func TestCallAnswersDoNotCross(t *testing.T) {
 	}
 }
 
-// A caller used after calls that were given up must not hear their answers.
+// A caller that is used again after abandoned calls must not receive their answers.
 func TestCallIgnoresAnswersOfEarlierCalls(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -274,7 +274,7 @@ func TestCallIgnoresAnswersOfEarlierCalls(t *testing.T) {
 	caller := newCaller(t, url)
 	for range 20 {
 		_, err := caller.Call(within(t, 110*time.Millisecond), "svc", &busv1.Request{Method: "tools/call", Name: "slow", Arguments: []byte(`{"late":1}`)}, nil)
-		// On a busy machine the service may even get it too late to start.
+		// On a busy machine the service may even receive the call too late to start.
 		if !fault.Is(err, fault.DeadlineExceeded) {
 			t.Fatalf("got %v, want %s", err, fault.DeadlineExceeded)
 		}

@@ -24,12 +24,12 @@ const (
 	HopShave = 20 * time.Millisecond
 	// MinRemaining is the least time worth starting a call with.
 	MinRemaining = 100 * time.Millisecond
-	// FirstAlive is how long after receipt a service that has not sent a frame
-	// says it is alive, AliveEvery how often it does so from then on.
+	// FirstAlive is how long after receipt a service that has sent no frame sends its first
+	// heartbeat. AliveEvery is the interval of heartbeats after that.
 	FirstAlive = 200 * time.Millisecond
 	AliveEvery = 250 * time.Millisecond
-	// MaxSilence is how long a caller waits for any frame, two missed signs of
-	// life and half of a third, before it makes sure that none is on its way.
+	// MaxSilence is how long a caller waits for any frame (two and a half heartbeats) before it
+	// checks whether one is still on its way.
 	//limit:silence silence of an instance that runs a call | `peer_lost`, unless messages from it are on the way
 	MaxSilence = 750 * time.Millisecond
 )
@@ -39,8 +39,8 @@ const (
 	// MaxResult is the largest result a call may have, in bytes.
 	//limit:message a result | `result_too_large`
 	MaxResult = wire.MaxResult
-	// maxQueued bounds the frames waiting for a slow reader of one call. Beyond
-	// it progress and logs are dropped; beyond twice as many, the call.
+	// maxQueued limits the frames that wait for a slow reader of one call. Beyond it, progress and
+	// logs are dropped; beyond twice as many, the call is dropped.
 	maxQueued = 1024
 )
 
@@ -49,10 +49,10 @@ const (
 type Caller struct {
 	conn *Conn
 	edge string
-	// service is whose calls these are; empty for an edge's.
+	// service is the service that makes the calls; empty for an edge.
 	service string
 	answers []*nats.Subscription
-	// delivered counts the frames that were handed to their calls, or to nobody.
+	// delivered counts the frames that were handed to their calls or discarded.
 	delivered atomic.Uint64
 
 	mu      sync.Mutex
@@ -62,8 +62,8 @@ type Caller struct {
 // exchange is one call in flight.
 type exchange struct {
 	mu sync.Mutex
-	// reply and stream are the subjects of the call that uses this exchange; the
-	// latter is empty for one without a stream.
+	// reply and stream are the subjects of the call that uses this exchange; stream is empty for a
+	// call without one.
 	reply, stream string
 	queue         []arrival
 	skipped       uint32 // frames dropped since the last one in queue
@@ -72,14 +72,14 @@ type exchange struct {
 	timer         *time.Timer
 }
 
-// waits reports whether frames are here that nobody has read.
+// waits reports whether unread frames are queued.
 func (x *exchange) waits() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.queue) > 0
 }
 
-// arrival is a frame, and how many before it were dropped here.
+// arrival is a frame, and the number of frames dropped here before it.
 type arrival struct {
 	msg     *nats.Msg
 	skipped uint32
@@ -91,7 +91,7 @@ var exchanges = sync.Pool{New: func() any {
 	return &exchange{wake: make(chan struct{}, 1), timer: t}
 }}
 
-// NewCaller starts collecting answers, for an edge. Close it before the
+// NewCaller makes the caller of an edge and starts collecting answers. Close it before the
 // connection.
 func NewCaller(conn *Conn) (*Caller, error) {
 	c := newCaller(conn)
@@ -99,15 +99,15 @@ func NewCaller(conn *Conn) (*Caller, error) {
 	return c, c.collect(subject.Replies(c.edge), kept, live)
 }
 
-// NewGatewayCaller is NewCaller for a service, which calls nothing but the
-// Gateway and so needs to hear nobody else.
+// NewGatewayCaller is NewCaller for a service, which calls only the Gateway, so it listens to
+// nothing else.
 func NewGatewayCaller(conn *Conn, service string) (*Caller, error) {
 	c := newCaller(conn)
 	c.service = service
 	return c, c.collect(subject.ReplyTo(service, c.edge, "*"))
 }
 
-// to is where a request goes that is for any instance, reply where its answer does.
+// to is the subject of a request for any instance, reply the subject of its answer.
 func (c *Caller) to(service, method string) string {
 	if c.service != "" {
 		return subject.FromService(c.service, method)
@@ -122,7 +122,7 @@ func (c *Caller) reply(service, id string) string {
 	return subject.Reply(service, c.edge, id)
 }
 
-// cancel tells who carries out a call that nobody waits for it.
+// cancel tells the instance that runs a call that nobody is waiting for it.
 func (c *Caller) cancel(service, id, reason string) {
 	if c.service != "" {
 		c.conn.cancelAt(subject.CancelFrom(c.service), id, reason)
@@ -164,8 +164,7 @@ func (c *Caller) Close() error {
 	return nil
 }
 
-// deliver hands a frame to the call it belongs to. It must not block: every
-// call's answers pass here.
+// deliver hands a frame to its call. It must not block: the answers of all calls pass through it.
 func (c *Caller) deliver(msg *nats.Msg) {
 	defer c.delivered.Add(1)
 	at := msg.Subject
@@ -186,8 +185,8 @@ func (c *Caller) deliver(msg *nats.Msg) {
 	}
 }
 
-// put queues a frame. It reports false when the frame is of the call that used
-// the exchange before.
+// put queues a frame. It returns false if the frame belongs to the call that used the exchange
+// before.
 func (x *exchange) put(at string, msg *nats.Msg) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -205,7 +204,7 @@ func (x *exchange) put(at string, msg *nats.Msg) bool {
 	return true
 }
 
-// use readies the exchange for a call, or with "" for none.
+// use prepares the exchange for a call, or for none if reply is empty.
 func (x *exchange) use(reply, stream string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -213,8 +212,7 @@ func (x *exchange) use(reply, stream string) {
 	x.reply, x.stream, x.queue, x.skipped, x.overflow = reply, stream, x.queue[:0], 0, false
 }
 
-// expect has what comes on these subjects queued; stream may be empty. forget
-// ends that.
+// expect queues the messages that arrive on these subjects, until forget; stream may be empty.
 func (c *Caller) expect(reply, stream string) *exchange {
 	x := exchanges.Get().(*exchange)
 	x.use(reply, stream)
@@ -253,7 +251,7 @@ type Replies struct {
 // of this caller's (subject.Replies).
 func (c *Caller) Expect(reply string) *Replies { return &Replies{c, c.expect(reply, "")} }
 
-// Next waits for a message; the error is ctx's.
+// Next waits for a message. The error is the error of ctx.
 func (r *Replies) Next(ctx context.Context) (*nats.Msg, error) {
 	for {
 		r.x.mu.Lock()
@@ -272,7 +270,7 @@ func (r *Replies) Next(ctx context.Context) (*nats.Msg, error) {
 	}
 }
 
-// Close forgets the subject; what comes later goes nowhere.
+// Close forgets the subject; later messages are discarded.
 func (r *Replies) Close() { r.caller.forget(r.x) }
 
 // Hear also delivers the frames on another edge's subjects to the calls of this caller. stop ends

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// skewed joins the bus with a clock that is off.
+// skewed joins the bus with a clock that is wrong.
 func skewed(t *testing.T, url string, off time.Duration) *bus.Conn {
 	t.Helper()
 	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "skewed", Logger: bustest.Logger(t), Now: func() time.Time { return time.Now().Add(off) }})
@@ -22,8 +22,8 @@ func skewed(t *testing.T, url string, off time.Duration) *bus.Conn {
 	return conn
 }
 
-// Whatever the clocks of edges and services say, calls run, and the edge knows
-// by how much its own is off.
+// Calls run even if the clocks of edges and services differ, and the edge knows the error of its
+// own clock.
 func TestM18ClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{0, 31 * time.Second, -31 * time.Second, 2 * time.Minute, -2 * time.Minute} {
@@ -59,7 +59,7 @@ func TestM18ClocksDiffer(t *testing.T) {
 				if runs.Load() != 2 {
 					t.Errorf("%d calls ran", runs.Load())
 				}
-				// Beats come every 5 s. One that is late on its way counts until the next comes.
+				// Heartbeats come every 5 s. A late one counts until the next one comes.
 				want, got := edge-service, time.Duration(0)
 				defer func() {
 					if t.Failed() {

@@ -1,5 +1,5 @@
 // Package bus is the protocol that services and edges speak over NATS: calls, the frames of their
-// answers, deadlines, signs of life, cancellation, draining, and buckets of keys. Its idea: an
+// answers, deadlines, heartbeats, cancellation, draining, and buckets of keys. Its idea: an
 // instance begins a call that may have an effect only with the caller's permit, so the caller
 // always knows whether a lost call ran. Start reading at Caller.CallWith (call.go, then attempt.go
 // and silence.go) for the caller, and at Server.handle (server.go) for the instance. The packages
@@ -38,16 +38,15 @@ type Config struct {
 	// URL of the NATS servers, comma-separated; may carry user:password or a
 	// token, as nats:// URLs do.
 	URL string
-	// User is the name of the NATS user that the program is, which its inboxes have:
-	// the service's, permission.Edge or permission.Operator. Empty for a bus without
-	// permissions.
+	// User is the name of the program's NATS user, which its inboxes contain: the service's name,
+	// permission.Edge or permission.Operator. Empty for a bus without permissions.
 	User string
 	// Secret logs the user in, and seals requests or checks their seals; zero for a bus
 	// that asks for nothing.
 	Secret secret.Secret
 	// Creds is a credentials file of NATS, which takes the place of Secret.Seed.
 	Creds string
-	// TLS says whom to trust and what to show; nil for what the URL says.
+	// TLS has the trusted CAs and the client certificate; nil leaves TLS to the URL.
 	TLS *tls.Config
 	// Name shown in NATS monitoring, for example "text/K3J5".
 	Name string
@@ -72,7 +71,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	closed chan struct{}
-	// network is what nc is connected over, watching the end of what looks after it.
+	// network dials the servers of nc; watching is closed when the goroutine that watches it has
+	// ended.
 	network  *network
 	watching sync.WaitGroup
 
@@ -84,10 +84,10 @@ type Conn struct {
 	// tracer records the calls that are served here; nil records none.
 	tracer trace.Tracer
 
-	// malformed counts what services said against the protocol.
+	// malformed counts violations of the protocol by services.
 	malformed atomic.Int64
 
-	// lost is since when the connection is known to be lost, 0 while it is there.
+	// lost is the time since which the connection is known to be lost; 0 while connected.
 	lost   atomic.Int64
 	gone   atomic.Int64 // see Gone
 	server atomic.Pointer[server]
@@ -98,7 +98,7 @@ type Conn struct {
 	// asksLeader is set if this user may ask the leader of a bucket.
 	asksLeader bool
 
-	// large has one slot for each result that is being sent in chunks.
+	// large holds a value for each result that is being sent in chunks, and so limits them.
 	large chan struct{}
 
 	// secret has the keys that requests are sealed with; sealers are by service.
@@ -112,24 +112,24 @@ type Conn struct {
 	onReconnect map[int]func()
 	nextHook    int
 	denied      error
-	told        bool // of what was denied
+	told        bool // denials were reported
 }
 
-// Waits before all servers are tried once more are short because every second away is a
-// second of refused calls, and shortest when a server is restarted; chance keeps a fleet
-// from knocking in step.
+// The waits between rounds over all servers are short, because every second away is a second of
+// refused calls. The first ones are shortest, for a server that restarts. They are random, so that
+// a fleet does not reconnect at the same moment.
 const (
 	firstReconnectWait = 25 * time.Millisecond
 	reconnectWait      = 400 * time.Millisecond
 )
 
-// reconnectAfter is the wait before all servers are tried for another time.
+// reconnectAfter is the wait before the next round over all servers.
 func reconnectAfter(tried int) time.Duration {
 	most := min(firstReconnectWait<<min(tried, 10), reconnectWait)
 	return most/2 + rand.N(most)
 }
 
-// Connect joins the bus, waiting for it until ctx ends.
+// Connect joins the bus. It waits for the bus until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), network: &network{dialer: cfg.Dialer, begun: time.Now()}, large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
@@ -208,7 +208,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// notJoined says why the bus could not be joined, and what to do about it.
+// notJoined is the error that says why the bus could not be joined, and what to do.
 func (cfg Config) notJoined(reason error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
@@ -220,7 +220,7 @@ func (cfg Config) notJoined(reason error) error {
 	return fmt.Errorf("NATS at %s does not answer; start it (\"busbar dev\" has one), or point --nats at it: %w", hosts(cfg.URL), reason)
 }
 
-// notLetIn says which secret is missing, or wrong.
+// notLetIn is the error that says which secret is missing or wrong.
 func (cfg Config) notLetIn(reason error) error {
 	file := "its user"
 	if cfg.User != "" {
@@ -293,21 +293,21 @@ func checkURLs(urls string) error {
 	return nil
 }
 
-// Trace records the calls that a service on this connection carries out, if their callers record
-// them too. nil records none. Call it before Serve.
+// Trace makes t record the calls that a service on this connection runs, if their callers record
+// them too; nil records none. Call it before Serve.
 func (c *Conn) Trace(t trace.Tracer) { c.tracer = t }
 
 // Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
-// Clustered reports whether the server connected to is one of a cluster.
+// Clustered reports whether the connected server belongs to a cluster.
 func (c *Conn) Clustered() bool { return c.Region() != "" }
 
-// Region is the name of the NATS cluster connected to; empty for a server alone, and
-// while there is no connection.
+// Region is the name of the connected NATS cluster; empty for a single server, and while
+// disconnected.
 func (c *Conn) Region() string { return c.nc.ConnectedClusterName() }
 
-// URL is the server connected to, without credentials.
+// URL is the URL of the connected server, without credentials.
 func (c *Conn) URL() string { return hosts(c.nc.ConnectedUrl()) }
 
 // Flush waits until the server has seen everything sent so far. It returns
@@ -343,7 +343,7 @@ func (c *Conn) Close() {
 	c.publishing.Lock() // see PublishAsync
 	c.nc.Close()
 	c.publishing.Unlock()
-	<-c.closed // and everything that NATS said is heard
+	<-c.closed // all callbacks of NATS have run
 	c.watching.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -370,7 +370,7 @@ func (c *Conn) OnReconnect(f func()) (stop func()) {
 
 func (c *Conn) reconnected() {
 	c.network.hung.Store(false) // leaving a hanging server on the way here was not a loss
-	c.lost.Store(0)             // whoever sends next may do so after the next loss
+	c.lost.Store(0)             // the next send may wait after another loss
 	c.lookForOthers()
 	c.log.Info("bus is back", "url", c.URL())
 	c.mu.Lock()
@@ -408,11 +408,11 @@ func (c *Conn) deny(err error) {
 // NATS is the connection itself.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
-// JetStream is the connection's.
+// JetStream is the JetStream interface of the connection.
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
-// Pull takes messages of a durable consumer that others make. It asks for none of
-// the consumer's particulars, for which a service has no right.
+// Pull subscribes to a durable consumer that another process creates. It does not request the
+// consumer's configuration, which a service may not read.
 func (c *Conn) Pull(stream, consumer string) (*nats.Subscription, error) {
 	js, err := c.nc.JetStream()
 	if err != nil {
@@ -430,8 +430,7 @@ func (c *Conn) Now() time.Time { return c.now() }
 // Closed is closed with the connection.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
-// Cancel tells the instances of a service that nobody waits for a call, or wants
-// a task, any more.
+// Cancel tells the instances of a service that a call or a task is no longer wanted.
 func (c *Conn) Cancel(service, id, reason string) { c.cancelAt(subject.Cancel(service), id, reason) }
 
 func (c *Conn) cancelAt(at, id, reason string) {

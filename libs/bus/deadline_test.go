@@ -34,8 +34,8 @@ func TestDeadlineIsShavedAtTheHop(t *testing.T) {
 		}
 		return await(t, "the handler runs", deadlines), begun, time.Since(begun)
 	}
-	// It counts from when the server reads the request, so that it is later by the way there,
-	// which is part of what the call took.
+	// The deadline counts from the time when the server reads the request, so it is later by the
+	// request's way there, which is part of the call's duration.
 	ctx := within(t, bustest.Patience)
 	mine, _ := ctx.Deadline()
 	theirs, _, took := call(ctx)
@@ -83,7 +83,7 @@ func TestDeadlinePassesDuringTheCall(t *testing.T) {
 			return true
 		})
 	}
-	// By its own clock, or because the caller says so, whichever comes first.
+	// The handler ends by its own clock or because the caller cancels it, whichever comes first.
 	if cause := await(t, "the handler's context ends", ended); !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(cause, context.Canceled) {
 		t.Errorf("cause %v", cause)
 	}
@@ -149,7 +149,7 @@ func TestLateRequestDoesNotRun(t *testing.T) {
 	}
 }
 
-// One that waits for a slot until its deadline does not run either.
+// A request that waits for a slot until its deadline does not run either.
 func TestQueuedRequestExpiresUnrun(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -200,7 +200,7 @@ func TestOverload(t *testing.T) {
 		}()
 	}
 	bustest.Eventually(t, "slot and queue are full", func() bool { return s.Stats().InFlight == fit })
-	for range 10 { // none waits for those before it, which have not ended
+	for range 10 { // none waits for earlier ones, which have not ended
 		_, err := caller.Call(within(t, bustest.Patience), "svc", toolCall(`{}`), nil)
 		fails(t, err, fault.Overloaded, fault.No)
 	}

@@ -66,7 +66,7 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// With another instance there, a drain costs no call at all.
+// If there is another instance, a drain loses no call.
 func TestDrainUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

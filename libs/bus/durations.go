@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Durations count calls by how long they took. A bucket is a quarter of what lies between
-// two powers of two of microseconds, so that a quantile is at most a quarter off.
+// Durations is a histogram of call durations. Each interval between two powers of two of
+// microseconds is divided into four buckets, so a quantile is wrong by at most a quarter.
 type Durations []int64
 
-// buckets reach beyond two minutes; the last one has all that is longer.
+// buckets reach beyond two minutes; the last one holds all longer calls.
 const buckets = 104
 
-// bucketOf is the bucket of a time: below 4 µs its own number, then the place of its
-// highest bit and the two bits behind that.
+// bucketOf is the bucket of a time: below 4 µs the number itself, above it the position of the
+// highest bit and the next two bits.
 func bucketOf(d time.Duration) int {
 	µs := uint64(max(d, 0) / time.Microsecond)
 	if µs < 4 {
@@ -24,7 +24,7 @@ func bucketOf(d time.Duration) int {
 	return min(shift*4+int(µs>>shift), buckets-1)
 }
 
-// begins is the shortest time of a bucket.
+// begins is the lower bound of a bucket.
 func begins(bucket int) time.Duration {
 	if bucket < 4 {
 		return time.Duration(bucket) * time.Microsecond
@@ -32,8 +32,8 @@ func begins(bucket int) time.Duration {
 	return time.Duration((4+bucket%4)<<(bucket/4-1)) * time.Microsecond
 }
 
-// Since are the calls that an earlier count of the same instance does not have; nil where
-// the two cannot be of one instance.
+// Since returns the calls counted after an earlier count of the same instance; nil if the two
+// cannot come from one instance.
 func (d Durations) Since(before Durations) Durations {
 	if len(before) > len(d) || len(d) > buckets {
 		return nil
@@ -73,7 +73,7 @@ type histogram [buckets]atomic.Int64
 
 func (h *histogram) add(d time.Duration) { h[bucketOf(d)].Add(1) }
 
-// now is what was counted, without the empty end.
+// now returns the current counts, without empty buckets at the end.
 func (h *histogram) now() Durations {
 	all := make(Durations, buckets)
 	used := 0

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Every time is in the bucket whose bounds it lies between, and a bucket is narrow.
+// Every duration lies within the bounds of its bucket, and buckets are narrow.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	for d := time.Duration(0); d < 2*time.Minute; d += d/7 + 300*time.Nanosecond {
@@ -41,7 +41,7 @@ func TestQuantile(t *testing.T) {
 	if _, ok := before.Since(before).Quantile(0.5); ok {
 		t.Error("no calls have a quantile")
 	}
-	// What others say may be anything.
+	// Counts of other processes may be anything.
 	if since := before.Since(h.now()); since != nil {
 		t.Errorf("an instance that has counted less: %v", since)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// keep looks after what the bus stores, as an edge does.
+// keep maintains the storage of the bus, as an edge does.
 func keep(t *testing.T, conn *bus.Conn) *storage.Storage {
 	t.Helper()
 	s, err := storage.Ensure(t.Context(), conn, storage.Auto)
@@ -26,8 +26,8 @@ func keep(t *testing.T, conn *bus.Conn) *storage.Storage {
 	return s
 }
 
-// A disk is lost under running processes: what edges and services know is there
-// again, for those that come next.
+// A disk is lost under running processes: they store again what edges and services know, for
+// processes that start later.
 func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -78,7 +78,7 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	})
 }
 
-// Buckets that are gone are made again by who runs, without anybody starting.
+// Running processes create missing buckets again; no process has to start.
 func TestD2StorageIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -114,7 +114,7 @@ func TestReservedServices(t *testing.T) {
 	}
 }
 
-// What is no URL is not shown: it may hold a password.
+// Text that is not a URL is not shown: it may hold a password.
 func TestL5PasswordsAreNotShown(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{

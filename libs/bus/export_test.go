@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
-// MaxReturn is how long a read is made again in a cluster whose instances are silent.
+// MaxReturn is how long a read is repeated in a cluster whose instances are silent.
 const MaxReturn = maxReturn
 
 // Sealed marshals a request and, with keys, seals it and checks the seal.
@@ -43,13 +43,13 @@ func Several(servers ...[]string) bool {
 	return several(all)
 }
 
-// FromLeader is what the server that takes a bucket's writes says of a key.
+// FromLeader reads a key from the server that takes the bucket's writes.
 func (b *Bucket) FromLeader(ctx context.Context, key string) ([]byte, uint64, bool, error) {
 	return b.fromLeader(ctx, key)
 }
 
-// Choose is the instance for a call from the region "near", of some that have calls:
-// those whose names begin with the region's are in it.
+// Choose returns the instance for a call from the region "near". calls has the calls of each
+// instance; an instance is in a region if its name begins with the region's name.
 func Choose(calls map[string]int, full bool) string {
 	var all []*member
 	for name, n := range calls {
@@ -59,8 +59,8 @@ func Choose(calls map[string]int, full bool) string {
 	return m.take("svc", origin{"near", full}, nil).instance
 }
 
-// Chosen is the instance that each of some calls is given to, one after the other; ends
-// says whether the instance was silent to it.
+// Chosen returns the instances that receive some calls, one after the other; ends says whether the
+// instance was silent to a call.
 func Chosen(instances []string, ends func(instance string) (silent bool), calls int) (all []string) {
 	var named []*member
 	for _, name := range instances {
@@ -83,7 +83,7 @@ func Chosen(instances []string, ends func(instance string) (silent bool), calls 
 	return all
 }
 
-// Leaving is what the instance says of a call whose last frame is about to leave.
+// Leaving is the instance's answer about a call whose last frame is about to be sent.
 func (s *Server) Leaving(id string) busv1.Outcome_State {
 	s.mu.Lock()
 	s.live[id] = &liveCall{}
@@ -92,7 +92,7 @@ func (s *Server) Leaving(id string) busv1.Outcome_State {
 	return s.became(id).State
 }
 
-// Became is what an instance says of a call that it was given lately.
+// Became is an instance's answer about a call that it received recently.
 func (c *Caller) Became(ctx context.Context, service, instance, call string) (CallState, error) {
 	state, _, err := c.outcome(ctx, callAnswer, service, instance, call)
 	return state, err

@@ -15,13 +15,13 @@ import (
 const (
 	// fetchBatch is how many messages are asked for at a time.
 	fetchBatch = 256
-	// fetchTime is how long NATS may be silent while a batch is read. A bound of the whole
-	// would be one of how fast a connection has to be: a large answer is one batch.
+	// fetchTime is how long NATS may be silent while a batch is read. There is no limit for a whole
+	// batch, because a large answer is one batch and connections may be slow.
 	fetchTime = 5 * time.Second
 )
 
-// Query says what to read of a stream: from a sequence or a time on,
-// what matches a subject.
+// Query selects messages of a stream: from a sequence number or a time on, those that match a
+// subject.
 type Query struct {
 	Seq     uint64     `json:"seq,omitzero"`
 	Since   *time.Time `json:"start_time,omitzero"`
@@ -29,9 +29,8 @@ type Query struct {
 	Batch   int        `json:"batch"`
 }
 
-// Fetch gives f what a stream keeps, in order, until there is no more or f returns
-// false. f may take its time. Unlike a consumer Fetch leaves nothing behind at the
-// server (ADR 0004).
+// Fetch gives f the messages of a stream, in order, until there are no more or f returns false. f
+// may be slow. Unlike a consumer, Fetch leaves nothing behind at the server (ADR 0004).
 func (c *Conn) Fetch(ctx context.Context, stream string, q Query, f func(msg *nats.Msg, seq uint64) bool) error {
 	nc := c.nc
 	sub, err := nc.SubscribeSync(nc.NewInbox())

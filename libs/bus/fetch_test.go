@@ -16,8 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// narrow is a way to NATS that lets 400 KB pass in a second once it is told to; it is a
-// bus.Config's Dialer.
+// narrow is a Dialer for bus.Config. Once now is set, its connections are limited to 400 KB/s.
 type narrow struct{ now atomic.Bool }
 
 func (n *narrow) Dial(network, address string) (net.Conn, error) {
@@ -41,7 +40,7 @@ func (c *narrowConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// What is kept is read for as long as it comes: over a narrow way a large answer takes
+// Kept messages are read for as long as they arrive: over a slow connection a large answer takes
 // longer than NATS may be silent.
 func TestLargeAnswerOverANarrowWay(t *testing.T) {
 	t.Parallel()

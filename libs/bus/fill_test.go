@@ -69,8 +69,8 @@ func looksAfter(t *testing.T, url string, log *bustest.Log) (*bus.Conn, *storage
 	return conn, s
 }
 
-// A service that fills the bucket of tasks keeps no other one from having tasks, loses what
-// it has beyond its share, and has no tasks itself until it has less; what others have stays.
+// A service that fills the bucket of tasks does not keep other services from creating tasks. It
+// loses its tasks beyond its share and can create none until it has fewer. Tasks of others stay.
 func TestTasksHaveRoom(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []string{"", "never"} {
@@ -134,8 +134,8 @@ func TestNoTimeOfOnesOwn(t *testing.T) {
 	}
 }
 
-// A registry that one service has filled takes others again by itself, also where NATS keeps
-// what it holds for longer than the bucket says, as one of an earlier release does.
+// A registry that one service has filled takes others again by itself, also where NATS keeps what
+// it holds for longer than the bucket says, as NATS does with the bucket of an earlier release.
 func TestFullRegistryRecovers(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -157,7 +157,7 @@ func TestFullRegistryRecovers(t *testing.T) {
 	looksAfter(t, url, log)
 	small(t, url, bus.RegistryBucket, 256<<10)
 	fill(t, url, bus.RegistryBucket, "evil", "never", 3000)
-	v := watch(t, bustest.Join(t, url)) // not Connect, which gives the bucket its room back
+	v := watch(t, bustest.Join(t, url)) // not Connect, which resets the bucket's size
 	announce(t, bustest.Join(t, url), "text", "one", "1.0.0", catalogue("text", "a"))
 	v.sees(t, "text 1.0.0 x1: a", atOnce)
 	stored(t, url, "text.one")

@@ -21,8 +21,7 @@ func flood(t *testing.T, url, service string, instances int) {
 	floodWith(t, url, instances, func(i int) (string, string) { return service, fmt.Sprintf("I%011d", i) })
 }
 
-// floodWith announces so many made-up instances: named says of which service each is, and
-// what it is called.
+// floodWith announces so many made-up instances: named returns the service and the name of each.
 func floodWith(t *testing.T, url string, instances int, named func(i int) (service, instance string)) {
 	nc := raw(t, url)
 	now := uint64(time.Now().UnixNano())
@@ -61,8 +60,8 @@ func watchLogged(t *testing.T, url string) (*bustest.Log, *view) {
 	return log, v
 }
 
-// Made-up instances of three services cost the others nothing: they stay, a new one is seen
-// at once, and the edge knows who floods it.
+// Made-up instances of three services do not affect other services: those stay, a new one is seen
+// at once, and the edge knows which services flood it.
 func TestRegistryFlooded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -74,7 +73,7 @@ func TestRegistryFlooded(t *testing.T) {
 			evil.Go(func() { flood(t, url, fmt.Sprintf("evil%d", i), each) })
 		}
 		evil.Wait()
-		// All of it is on its way to the edge by now; what comes after it waits for it.
+		// All announcements are on their way to the edge by now; later ones wait behind them.
 		late := announce(t, bustest.Connect(t, url), "late", fmt.Sprint(round), "1.0.0", catalogue("late", "b"))
 		v.sees(t, "late 1.0.0 x1: b; text 1.0.0 x1: a", atOnce)
 		late.Withdraw(t.Context())
@@ -103,7 +102,7 @@ func TestRegistryFlooded(t *testing.T) {
 	})
 }
 
-// An edge that is cut off keeps what it knows, and says that it may not know everything.
+// An edge that is cut off keeps its knowledge, and says that it may be incomplete.
 func TestRegistryCutOff(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -128,8 +127,8 @@ func TestRegistryCutOff(t *testing.T) {
 	bustest.Eventually(t, "the edge knows all again", func() bool { return v.Current() && v.now() == "late 1.0.0 x1: b; text 1.0.0 x1: a" })
 }
 
-// A user of a bus without permissions makes up thousands of services. Those that were known
-// before stay, and one that comes with the made-up ones is seen whatever its name.
+// A user of a bus without permissions makes up thousands of services. Services that were known
+// before stay, and a real one that joins among the made-up ones is seen, whatever its name.
 func TestRegistryFloodedWithServices(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

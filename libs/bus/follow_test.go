@@ -19,13 +19,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// same is a stream as another edge knows it, by its names.
+// same is a stream as another edge knows it: by its names only.
 func same(s *edges.Stream) *edges.Stream { return &edges.Stream{Name: s.Name, Home: s.Home} }
 
 func nobody() bool   { return false }
 func somebody() bool { return true }
 
-// followed is what following a stream came to.
+// followed is the result of following a stream.
 type followed struct {
 	stream *edges.Stream
 	heard  []string // "<round>.<seq> <kind>"
@@ -41,7 +41,7 @@ func follow(ctx context.Context, c *edges.Caller, s *edges.Stream, after edges.P
 	return f
 }
 
-// each gives every position of an answer with those frames in its rounds.
+// each returns every position of an answer; rounds are the numbers of frames in its rounds.
 func each(rounds ...uint32) (all []edges.Position) {
 	for r, n := range rounds {
 		for seq := range n + 1 {
@@ -51,8 +51,8 @@ func each(rounds ...uint32) (all []edges.Position) {
 	return append(all, edges.Position{})
 }
 
-// TestFollow gives whoever comes back exactly the rest, from every position:
-// when all is over, and while it goes on.
+// TestFollow: a client that comes back receives exactly the rest, from every position, both after
+// the end of the call and while it runs.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -150,7 +150,7 @@ func TestFollow(t *testing.T) {
 		}()
 	}
 	for range positions {
-		<-following // nearly: who comes later than the rest finds it kept
+		<-following // nearly: a follower that comes later finds the rest kept
 	}
 	close(half)
 	for range positions {
@@ -165,8 +165,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// asked is a stream whose first call, of "svc", has ended with its first frame or with
-// those that its handler sent, and no sign of life.
+// asked is a stream whose first call, of "svc", has ended with its first frame or with frames of
+// its handler, and without a heartbeat.
 func asked(t *testing.T, c *edges.Caller) (s *edges.Stream) {
 	t.Helper()
 	unspoilt(t, func() bool {
@@ -180,7 +180,7 @@ func asked(t *testing.T, c *edges.Caller) (s *edges.Stream) {
 	return s
 }
 
-// A large result comes whole, byte by byte.
+// A large result arrives complete, byte by byte.
 func TestFollowLargeResult(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -200,7 +200,7 @@ func TestFollowLargeResult(t *testing.T) {
 	}
 }
 
-// A question that nobody has in hand any more is for who follows.
+// A follower takes over a question that no edge is handling any more.
 func TestFollowTakesOver(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -254,7 +254,7 @@ func TestFollowTakesOver(t *testing.T) {
 	}
 }
 
-// An edge that answers, and leaves, while it is asked whether it is there has answered.
+// If an edge answers and leaves while it is asked whether it is there, its answer counts.
 func TestFollowHearsWhatCameWhileItAsked(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -278,7 +278,7 @@ func TestFollowHearsWhatCameWhileItAsked(t *testing.T) {
 	}
 }
 
-// What an edge sent for a response ends the stream for all.
+// A response that an edge sent ends the stream for all followers.
 func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -300,7 +300,7 @@ func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
 	}
 }
 
-// A call that is made again is one answer, of two rounds.
+// A repeated call is one answer with two rounds.
 func TestFollowRepeatedCall(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -312,8 +312,8 @@ func TestFollowRepeatedCall(t *testing.T) {
 			t.Error(err)
 		}
 		if calls.Add(1) == 1 {
-			// And dies. Its caller knows by a frame that cannot be the next: were it known by
-			// a silence, who follows might give up before the next call begins.
+			// Then it dies. Its caller learns that from a frame with a wrong number. If the caller
+			// had to wait for a silence, followers might give up before the next call begins.
 			sendFrames(t, nc, req.Stream, progressFrame(1), progressFrame(2))
 			await(t, "the first frame is heard", started)
 			sendFrames(t, nc, msg.Reply, resultFrame(9, `{}`))

@@ -24,7 +24,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 		most   time.Duration
 	}{
 		"and the edge": {nobody, 1500 * time.Millisecond},
-		// An edge that is there and says nothing does not keep it forever.
+		// An edge that is there but silent does not keep the follower forever.
 		"the edge is hung": {somebody, 4500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 	}
 }
 
-// What another edge adds to a stream is nothing to the caller that waits for
-// its service.
+// A caller that waits for its service ignores frames that another edge adds to the stream.
 func TestCallOnIgnoresOtherEdges(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -116,11 +115,11 @@ func TestCallOnIgnoresOtherEdges(t *testing.T) {
 	}
 }
 
-// A follower that takes its time misses nothing, however much comes meanwhile.
+// A slow follower misses nothing, however many frames arrive meanwhile.
 func TestFollowSlowly(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	const n = 3000 // more than wait for a caller
+	const n = 3000 // more than are queued for a caller
 	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		for i := range n {
 			out.Progress(&busv1.Progress{Progress: float64(i + 1)})
@@ -158,9 +157,9 @@ func TestFollowSlowly(t *testing.T) {
 	}
 }
 
-// An attempt that its instance did not begin is not the end of the call for a follower: the
-// edge that serves the stream makes the call again, or sends a response. Without that edge
-// nobody knows whether it did.
+// An attempt that its instance did not begin is not the end of the call for a follower: the edge
+// that serves the stream makes the call again, or sends a response. Without that edge it is unknown
+// whether it did.
 func TestFollowerWaitsForAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []fault.Reason{fault.Overloaded, fault.DeadlineExceeded, fault.Cancelled} {

@@ -21,8 +21,8 @@ func encode(m proto.Message) []byte {
 	return data
 }
 
-// FuzzFrame gives arbitrary bytes to the answer of a call. It must neither
-// panic nor keep more than a result's worth.
+// FuzzFrame gives arbitrary bytes to the answer of a call. The caller must neither panic nor keep
+// more than the largest result.
 func FuzzFrame(f *testing.F) {
 	for _, frame := range []*busv1.Frame{
 		{Seq: 1, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte(`{}`)}}},
@@ -107,7 +107,7 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 			t.Fatalf("call %d was forgotten before its deadline", i)
 		}
 	}
-	// Those whose deadlines have passed make room.
+	// Calls whose deadlines have passed are forgotten.
 	var past recentCalls
 	for i := range 10 * generation {
 		past.add(id(i), time.Now().Add(-time.Second))
@@ -117,7 +117,7 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 	}
 }
 
-// One tool with a time limit of a day beside a busy one keeps no more.
+// A tool with a time limit of a day next to a busy tool does not increase the number kept.
 func TestL8RecentCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	var r recentCalls

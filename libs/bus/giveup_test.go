@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// noRoom is a caller that has no room for any result.
+// noRoom is a Budget without room for any result.
 type noRoom struct{}
 
 func (noRoom) Take(int) error {

@@ -21,8 +21,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// An announcement larger than the registry keeps is ignored when it is heard too. Otherwise
-// the instances of one service could fill the memory of every edge.
+// An announcement that is too large for the registry is also ignored when it is heard live.
+// Otherwise the instances of one service could fill the memory of every edge.
 func TestHugeAnnouncements(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -90,8 +90,8 @@ func fillHeaders(t *testing.T, server, bucket, service, header string) {
 	})
 }
 
-// What a service writes counts with its headers, also with those that a client library does
-// not show: spaces, lines without a name, and headers that are not valid.
+// A service's writes count with their headers, including those that a client library does not show:
+// spaces, lines without a name, and invalid headers.
 func TestHeadersCount(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{
@@ -124,8 +124,7 @@ func TestHeadersCount(t *testing.T) {
 	}
 }
 
-// A service that was refused, and tries again when it was told to, is admitted once there is
-// room.
+// A refused service that retries at the advised time is admitted once there is room.
 func TestRefusedServiceIsAdmittedAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -143,7 +142,7 @@ func TestRefusedServiceIsAdmittedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	swap(t, network, conn) // and the buckets are looked at
+	swap(t, network, conn) // and the buckets are checked
 	var refused *fault.Error
 	bustest.Eventually(t, "the service has more than its share", func() bool {
 		return errors.As(s.Admit(bus.TasksBucket, "evil"), &refused)
@@ -166,8 +165,8 @@ func TestRefusedServiceIsAdmittedAgain(t *testing.T) {
 	}
 }
 
-// Callers that find a bucket full at the same time have it read together, not one after
-// the other: each reading takes seconds of a large bucket.
+// Callers that find a bucket full at the same time read it together, not one after the other:
+// reading a large bucket takes seconds.
 func TestRoomIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

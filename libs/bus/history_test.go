@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// What a client does not have and nobody keeps any more is said to be lost;
-// what it has may go. M12: also when nothing at all is left.
+// If frames that a client has not received are no longer kept, it is told that they are lost;
+// frames that it has may be deleted. M12: also if nothing is left.
 func TestFollowPurged(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -29,7 +29,7 @@ func TestFollowPurged(t *testing.T) {
 	s := asked(t, one)
 	var own []*busv1.Frame
 	for _, f := range evt.frames() {
-		if own = append(own, f); f.Seq == 1 { // after those of a spoilt round
+		if own = append(own, f); f.Seq == 1 { // after the frames of a discarded round
 			own = own[len(own)-1:]
 		}
 	}
@@ -56,8 +56,8 @@ func TestFollowPurged(t *testing.T) {
 	}
 }
 
-// A call that goes on is carried on by who has all that is gone, and lost for
-// who has not.
+// A client that has all deleted frames can follow a running call further; for other clients the
+// call is lost.
 func TestFollowPurgedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

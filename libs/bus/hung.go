@@ -14,32 +14,31 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A NATS server that hangs keeps its connections open: nothing fails, and nothing
-// arrives. A connection that has another server to go to leaves such a server after
-// maxUnanswered (ADR 0094). One without another server waits for it. A server at the end
-// of a slow line has longer.
+// A NATS server that hangs keeps its connections open: nothing fails, and nothing arrives. A
+// connection that can reach another server leaves a hanging one after maxUnanswered (ADR 0094).
+// Otherwise it waits. A server behind a slow line gets more time.
 
 const (
-	// pingAfter is the silence of a server after which it is asked for a sign of life, and
-	// after as long again once more.
+	// pingAfter is the silence of a server after which it is pinged, and the interval of further
+	// pings.
 	pingAfter = 250 * time.Millisecond
-	// maxUnanswered is how long a server may send nothing, not even answers to that, before
-	// the connection leaves it.
+	// maxUnanswered is how long a server may send nothing, not even answers to pings, before the
+	// connection leaves it.
 	//limit:silence silence of a NATS server that was pinged | its connections move to another server
 	maxUnanswered = 3 * pingAfter
 	// leftFor is how long a server that was left is not dialled again.
 	leftFor = time.Second
-	// slowest is the bytes a second that a line has at least: a server has longer to answer a
-	// ping that comes behind others. maxBehind is the most that is waited for that.
+	// slowest is the assumed lowest speed of a line in bytes per second: a server gets more time to
+	// answer a ping that is queued behind other data. maxBehind is the longest extra time.
 	slowest   = 1 << 20
 	maxBehind = 2 * time.Second
 	// piece is how much is written at once, so that slow progress is seen.
 	piece = 64 << 10
-	// dialTime bounds the way to a server, and then its greeting.
+	// dialTime limits connecting to a server, and then the wait for its greeting.
 	dialTime = 2 * time.Second
 )
 
-// errHung is why a connection was lost that left its server.
+// errHung is the reason for the loss of a connection that left a hanging server.
 var errHung = fmt.Errorf("the NATS server has sent nothing for %v", maxUnanswered)
 
 // network dials the servers of a connection, counts what they send, and leaves one that
@@ -53,15 +52,15 @@ type network struct {
 	read  atomic.Uint64
 	last  atomic.Int64
 	begun time.Time
-	// sent counts the bytes that were written, and writing says that a write goes on. through
-	// is when the slowest line has taken all of them, as the time since begun.
+	// sent counts the written bytes; writing is set during a write. through is when the slowest
+	// line would have transmitted them all, as the time since begun.
 	sent    atomic.Uint64
 	writing atomic.Bool
 	through atomic.Int64
 	left    atomic.Pointer[departure]
 	// hung is set when a server was left, until the loss of the connection is noted.
 	hung atomic.Bool
-	// others says that there is another server to go to.
+	// others is set if there is another server to go to.
 	others atomic.Bool
 }
 
@@ -117,7 +116,7 @@ func (s *socket) Write(b []byte) (sent int, err error) {
 	return sent, err
 }
 
-// patience is how long the server may send nothing that is sent a ping now.
+// patience is how long the server may be silent after a ping that is sent now.
 func (n *network) patience() time.Duration {
 	return maxUnanswered + max(0, time.Duration(n.through.Load())-time.Since(n.begun))
 }
@@ -153,14 +152,14 @@ func (c *Conn) watch() {
 			continue
 		case !n.others.Load() || s == left:
 		case n.writing.Load() && n.sent.Load() != sent:
-			silent = 0 // it takes a write that had to wait
+			silent = 0 // it accepted a write that had to wait
 			c.watching.Go(c.ping)
 		default:
 			if silent == 0 {
 				patience = n.patience()
 			}
-			// However late this is: time in which this process stood still is not the
-			// server's silence.
+			// This counts one interval even if it is late: time in which this process was suspended
+			// is not the server's silence.
 			if silent += pingAfter; silent >= patience {
 				left = s
 				s.leave()
@@ -173,7 +172,7 @@ func (c *Conn) watch() {
 	}
 }
 
-// ping has the server send something. It may take as long as the connection is stuck.
+// ping makes the server send something. It may block for as long as the connection is stuck.
 func (c *Conn) ping() {
 	ctx, cancel := context.WithTimeout(context.Background(), maxUnanswered)
 	defer cancel()

@@ -56,8 +56,8 @@ func reads(t *testing.T, caller *edges.Caller) (stop func() (took []time.Duratio
 	}
 }
 
-// instances starts two of "svc", each on a connection of its own, and tells who calls them
-// that they are there.
+// instances starts two of "svc", each on a connection of its own, and makes them known to the
+// caller.
 func instances(t *testing.T, caller *bus.Conn, conns ...*bus.Conn) {
 	t.Helper()
 	var known []*busv1.Announcement
@@ -72,15 +72,15 @@ func instances(t *testing.T, caller *bus.Conn, conns ...*bus.Conn) {
 	caller.SetInstances(map[string][]*busv1.Announcement{"svc": known})
 }
 
-// A connection that is lost while the bus is asked whether anything is on its way costs no
-// read more than the way to another server, whatever else arrives meanwhile.
+// If a connection is lost while the caller checks whether frames are on their way, a read is
+// delayed only by the move to another server, whatever arrives meanwhile.
 func TestReadsOutliveALostConnection(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	network, conn := through(t, url)
 	caller := callerOn(t, conn)
 	instances(t, conn, bustest.Join(t, url), bustest.Join(t, url))
-	// Without other traffic there is silence, which ends a call.
+	// Without other traffic there would be silence, which ends a call.
 	if _, err := conn.NATS().Subscribe("other", func(*nats.Msg) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestReadsOutliveALostConnection(t *testing.T) {
 	}
 }
 
-// A NATS server that hangs is left for another one of its cluster, by callers and services
-// alike, and no read fails for it.
+// A NATS server that hangs is left for another one of its cluster, by callers and services alike,
+// and no read fails because of it.
 func TestHungServerIsLeft(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 3)
@@ -162,8 +162,7 @@ func TestHungServerIsLeft(t *testing.T) {
 	}
 }
 
-// A process that stood still itself has missed nothing: it does not take that for the
-// silence of its server.
+// A process that was suspended does not mistake that time for silence of its server.
 func TestStandingStillLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 2)
@@ -171,8 +170,8 @@ func TestStandingStillLeavesNoServer(t *testing.T) {
 	survivesStop(t, cluster.URL())
 }
 
-// The only server there is is not left: to wait for it loses nothing. It is the only one under
-// several names too, as in the small fleet of the compose file.
+// The only server is not left: waiting for it loses nothing. This includes a single server with
+// several names, as in the small fleet of the compose file.
 func TestTheOnlyServerIsNotLeft(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -226,8 +225,8 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
-// A server at the end of a slow line answers no ping before it has what was sent earlier. It
-// is not left for that.
+// A server at the end of a slow line answers no ping before it has what was sent earlier. It is not
+// left because of that.
 func TestSlowServerIsNotLeft(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 2)

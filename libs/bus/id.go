@@ -13,11 +13,11 @@ func NewID() string { return rand.Text() }
 const (
 	// letters are the letters of NewID, sorted by byte.
 	letters = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	// timeLetters of a call's id say when, in milliseconds; randomLetters are chance.
+	// timeLetters of a call's id are the time in milliseconds; randomLetters are random.
 	timeLetters, randomLetters = 9, 17
 )
 
-// chance is random bytes in stock: the kernel is asked once for 30 calls.
+// chance is a stock of random bytes: the kernel is asked once for 30 calls.
 type chance struct {
 	bytes [30 * randomLetters]byte
 	used  int
@@ -25,8 +25,8 @@ type chance struct {
 
 var stock = sync.Pool{New: func() any { return &chance{used: len(chance{}.bytes)} }}
 
-// NewCallID returns the id of a call: a token as NewID's, with 85 random bits, that sorts by
-// when it was made. Databases keep calls of one time together then, and write less.
+// NewCallID returns the id of a call: a token like NewID, but with 85 random bits and sorted by
+// time. So databases store calls of the same time together, and write less.
 func NewCallID() string {
 	var id [timeLetters + randomLetters]byte
 	ms := uint64(time.Now().UnixMilli())
@@ -36,7 +36,7 @@ func NewCallID() string {
 	}
 	c := stock.Get().(*chance)
 	if c.used == len(c.bytes) {
-		_, _ = rand.Read(c.bytes[:]) // which never fails
+		_, _ = rand.Read(c.bytes[:]) // never fails
 		c.used = 0
 	}
 	for i := range randomLetters {

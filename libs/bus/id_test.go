@@ -31,7 +31,7 @@ func TestCallIDs(t *testing.T) {
 				for range 2000 {
 					id := bus.NewCallID()
 					mu.Lock()
-					// The chance alone, since the time is the same for many.
+					// Only the random part: many ids share the same time.
 					if chance := id[9:]; len(id) != 26 || seen[chance] || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 						t.Errorf("%s is not new, or no token", id)
 					}

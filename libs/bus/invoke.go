@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// run carries out a call, and remembers how it ended for whoever may ask.
+// run carries out a call, and remembers how it ended, in case the caller asks.
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) (proto.Message, *fault.Error) {
 	known := func(body proto.Message, f *fault.Error) {
 		for _, k := range s.known(req) {
@@ -43,7 +43,7 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) (p
 	return body, f
 }
 
-// invoke runs a handler and makes every way it can end one that may be told.
+// invoke runs a handler and turns every end, such as a panic, into a body or fault for the caller.
 func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
 	begun := time.Now()
 	body, f := s.handled(ctx, req, handle)
@@ -87,7 +87,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	return nil, f
 }
 
-// log is where a request is logged that failed in a way that its caller is not told.
+// log is the logger for a failed request whose caller is not told the reason.
 func (s *Server) log(req *busv1.Request) *slog.Logger {
 	if s.cfg.Logger != nil {
 		return s.cfg.Logger(req)
@@ -95,18 +95,17 @@ func (s *Server) log(req *busv1.Request) *slog.Logger {
 	return s.conn.log.With("service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id)
 }
 
-// broken is what a caller is told of a handler that failed in a way that only the log tells.
+// broken is the fault for the caller if only the log has the reason of a failure.
 func (s *Server) broken(req *busv1.Request) *fault.Error {
 	return fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 }
 
-// maxLogged bounds the text of a panic or an error in the log, in bytes. A record with such a
-// text and a stack of maxFrames is one that operators can follow as a whole.
+// maxLogged bounds the text of a panic or an error in the log, in bytes. A record with such a text
+// and a stack of maxFrames still fits the records that operators follow.
 const maxLogged = 2 << 10
 
-// logged is the text of a value that a handler failed with, without its secrets, cut to
-// maxLogged. It is cleaned with as much text behind the cut, so that the cut leaves no half
-// of a secret.
+// logged is the text of a handler's error or panic value, without secrets, cut to maxLogged. It is
+// cleaned together with as much text after the cut, so that no half secret remains.
 func (s *Server) logged(v any) string {
 	text := fmt.Sprintf("%+v", v) // with the names of fields, by which secrets are known
 	size := len(text)
@@ -144,8 +143,8 @@ func stack(callers []uintptr) (all []string) {
 	}
 }
 
-// effective reports whether a method may have an effect, so that it matters whether
-// a handler that failed had begun.
+// effective reports whether a method may have an effect, so that it matters whether a failed
+// handler had begun.
 func effective(method string) bool {
 	switch method {
 	case mcp.MethodPromptsGet, mcp.MethodPromptsList, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:

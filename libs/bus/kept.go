@@ -16,21 +16,20 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Limits of what an instance keeps of calls with an idempotency key, for edges
-// that take over from one that died (ADR 0014).
+// Limits of what an instance keeps of calls with an idempotency key, for edges that take over from
+// a dead edge (ADR 0014).
 const (
-	// keptLife is how long it keeps an answer.
+	// keptLife is how long an instance keeps an answer.
 	keptLife = 5 * time.Minute
-	// maxKeptAnswer is the largest answer kept, maxKeptBytes all of them. Beyond
-	// it the oldest make room.
+	// maxKeptAnswer is the largest answer kept, maxKeptBytes all of them. Beyond it the oldest are
+	// forgotten.
 	maxKeptAnswer = 96 << 10
 	maxKeptBytes  = 32 << 20
-	// maxKeptCalls bounds the calls that an instance knows to have begun here,
-	// with or without their answers.
+	// maxKeptCalls limits the calls that an instance remembers as begun, with or without answers.
 	maxKeptCalls = 65_536
 
-	// The same of all calls that may have an effect, for their callers, who ask within
-	// seconds when frames were lost on the way.
+	// The same limits for all calls that may have an effect: their callers ask within seconds if
+	// frames were lost.
 	recentLife     = 15 * time.Second
 	maxRecentBytes = 8 << 20
 	maxRecentCalls = 16_384
@@ -146,7 +145,7 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 		return
 	}
 	c.attempts--
-	if c.ended { // an earlier attempt, whose answer this one takes the place of
+	if c.ended { // an earlier attempt, whose answer this one replaces
 		c = &keptCall{id: c.id, of: c.of, attempts: c.attempts}
 		k.calls[c.id] = c
 	}
@@ -225,8 +224,8 @@ func (k *keptCalls) drop(s *keptShare) {
 	k.changed(s, -1, 0)
 }
 
-// keptFrame is the frame that ends a call. A large result is kept as the error
-// that a repetition is told.
+// keptFrame is the frame to keep for a call that ended. In place of a large result it keeps the
+// error that a repetition receives.
 func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 	switch b := body.(type) {
 	case nil:
@@ -237,7 +236,7 @@ func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 		if len(b.Json)+len(b.Meta) > maxKeptAnswer {
 			return &busv1.Frame{Body: &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.ResultTooLarge, "the result is too large to be kept"))}}
 		}
-		// Not b itself: to be sent, it is cut in pieces.
+		// Not b itself: sending cuts it into pieces.
 		return &busv1.Frame{Body: &busv1.Frame_Result{Result: &busv1.Result{Json: b.Json, Meta: b.Meta, IsError: b.IsError}}}
 	case *busv1.InputRequired:
 		return &busv1.Frame{Body: &busv1.Frame_InputRequired{InputRequired: &busv1.InputRequired{}}}
@@ -247,8 +246,8 @@ func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 	return &busv1.Frame{Body: &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.Internal, "the service gave no result"))}}
 }
 
-// wholeFrame is the frame that ends a call as it was given, nil for a large one; kept is
-// what repetitions are told.
+// wholeFrame is the unchanged frame that ends a call, nil for a large one; kept is the frame for
+// repetitions.
 func wholeFrame(body proto.Message, kept *busv1.Frame) *busv1.Frame {
 	switch b := body.(type) {
 	case *busv1.Result:
@@ -267,7 +266,7 @@ func wholeFrame(body proto.Message, kept *busv1.Frame) *busv1.Frame {
 	return kept
 }
 
-// outcome says what is known of a call.
+// outcome returns what is known about a call.
 func (k *keptCalls) outcome(id string) *busv1.Outcome {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -285,26 +284,25 @@ func (k *keptCalls) outcome(id string) *busv1.Outcome {
 	return &busv1.Outcome{State: busv1.Outcome_STATE_ENDED, Answer: c.answer}
 }
 
-// The calls that ask an instance what became of another one: of one with an idempotency
-// key; and of any that it asked a permit for, lately.
+// The methods that ask an instance for the outcome of a call: of one with an idempotency key, and
+// of any for which it recently asked a permit.
 const (
 	callOutcome = "busbar/outcome"
 	callAnswer  = "busbar/answer"
 )
 
-// outcomeTime bounds that question, which waits for no slot.
+// outcomeTime limits such a request, which needs no slot.
 const outcomeTime = 250 * time.Millisecond
 
-// CallState is what an instance knows of a call.
+// CallState is what an instance knows about a call.
 type CallState int
 
 const (
-	// CallUnknown: nobody answers, or not with what was asked.
+	// CallUnknown: no valid answer came.
 	CallUnknown CallState = iota
-	// CallForgotten: it does not run there; whether it did, the instance does not know
-	// any more.
+	// CallForgotten: it does not run there; the instance no longer knows whether it did.
 	CallForgotten
-	// CallGone: the instance is not there, and its memory with it.
+	// CallGone: the instance is gone, and its memory with it.
 	CallGone
 	// CallRunning: it waits for its permit, or runs.
 	CallRunning
@@ -314,9 +312,9 @@ const (
 	CallEnded
 )
 
-// Outcome asks the instance of a service what became of a call with an idempotency key:
-// frame or err is how it ended, of one that has. An instance that says an error in place of
-// that will not know later either. It takes 250 ms at most.
+// Outcome asks an instance of a service for the outcome of a call with an idempotency key. For a
+// call that has ended, frame or err is its end. An instance that answers with an error will not
+// know later either. It takes at most 250 ms.
 func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
 	state, frame, err = c.outcome(ctx, callOutcome, service, instance, call)
 	if err != nil || state != CallEnded {
@@ -355,7 +353,7 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	case failed != nil && errors.Is(failed, ErrNoInstance):
 		return CallGone, nil, nil
 	case failed != nil && a.terminal:
-		return CallUnknown, nil, failed // it does not know the question
+		return CallUnknown, nil, failed // it does not know this method
 	case failed != nil || said.GetOutcome() == nil:
 		return CallUnknown, nil, nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// stoppableService names the variable by which the test binary starts itself
-// as an instance of "svc".
+// stoppableService is the environment variable with which the test binary starts itself as an
+// instance of "svc".
 const stoppableService = "BUSBAR_TEST_SERVICE"
 
 // serveUntilKilled is that instance.
@@ -33,7 +33,7 @@ func serveUntilKilled(url string) {
 	select {}
 }
 
-// quickOrSlow says that "slow" has begun, and ends it in a second of its own time.
+// quickOrSlow reports that "slow" has begun, and ends it after a second of the process's own time.
 func quickOrSlow(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 	for i := 0; req.Name == "slow" && i < 20; i++ {
 		out.Progress(&busv1.Progress{Progress: float64(i)})
@@ -46,8 +46,8 @@ func quickOrSlow(ctx context.Context, req *busv1.Request, out *bus.Responder) (p
 	return &busv1.Result{Json: []byte(`{}`)}, nil
 }
 
-// An instance that is stopped after it asked finds a permit, when it goes on,
-// whose caller has given up since. It does not count.
+// An instance is suspended after it asked for a permit. When it continues, it finds a permit whose
+// caller has given up meanwhile. That permit does not count.
 func TestF2LatePermits(t *testing.T) {
 	t.Parallel()
 	for name, stopped := range map[string]time.Duration{
@@ -84,7 +84,7 @@ func TestF2LatePermits(t *testing.T) {
 				asked = next()
 			}
 			stop(t, process)
-			if err := nc.Flush(); err != nil { // what it said before is here
+			if err := nc.Flush(); err != nil { // its earlier messages have arrived
 				t.Fatal(err)
 			}
 			for len(replies) > 0 {
@@ -108,8 +108,8 @@ func TestF2LatePermits(t *testing.T) {
 					}
 					return
 				case f.GetReady() != nil && f.GetReady().Turn > turn:
-					// It asks again, and once more: the permit it had does not count. A caller
-					// that still waits permits that, and it runs.
+					// It asks again twice, because its permit does not count. A caller that is
+					// still waiting permits it, and the call runs.
 					if again++; again < 3 {
 						continue
 					}

@@ -12,10 +12,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
-// fromLeader reads the last write of a key from the server that takes writes. Any
-// server of a cluster that keeps a bucket answers an ordinary read, one to which the
-// write has not come yet as well: so that a key is not there is asked once more,
-// here. revision is 0 for a key that never was.
+// fromLeader reads the last write of a key from the server that takes writes. An ordinary read may
+// be answered by any server of the cluster that keeps the bucket, even by one that has not received
+// the latest write. So a missing key is read once more here. revision is 0 for a key that never
+// existed.
 func (b *Bucket) fromLeader(ctx context.Context, key string) (value []byte, revision uint64, there bool, err error) {
 	msg, err := b.conn.nc.RequestWithContext(ctx, subject.GetFromLeader(b.name), fmt.Appendf(nil, `{"last_by_subj":%q}`, subject.Key(b.name, key)))
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// leaver is a service whose tool lets go of its caller, and then goes on until
-// it is released or cancelled.
+// leaver is a service whose tool disconnects its caller, and then runs until it is released or
+// cancelled.
 type leaver struct {
 	url                string
 	release, cancelled chan struct{}
@@ -41,7 +41,7 @@ func newLeaver(t *testing.T) *leaver {
 	return l
 }
 
-// A tool lets go of those who may be left, and of nobody else.
+// A tool disconnects only callers that allow it.
 func TestDisconnect(t *testing.T) {
 	t.Parallel()
 	t.Run("one that may be left", func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Who follows a call can cancel it, whoever made it.
+// A follower of a call can cancel it, even if another edge made it.
 func TestFollowerCancels(t *testing.T) {
 	t.Parallel()
 	l := newLeaver(t)
@@ -86,7 +86,7 @@ func TestFollowerCancels(t *testing.T) {
 	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	// Even one that stops before it began.
+	// Even a follower that stops before it began.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got := follow(ctx, two, s, edges.Position{}, somebody)
@@ -112,7 +112,7 @@ func TestPresent(t *testing.T) {
 		if want && !one.Present(t.Context(), edge) {
 			t.Errorf("%q is not present", edge)
 		}
-		if !want { // unless a busy NATS takes too long to say so
+		if !want { // unless a busy NATS takes too long to answer
 			bustest.Eventually(t, fmt.Sprintf("%q is not present", edge), func() bool { return !one.Present(t.Context(), edge) })
 		}
 	}
@@ -217,7 +217,7 @@ func TestUpdatedSince(t *testing.T) {
 	})
 }
 
-// The stream is made anew, and brought up to date, by whichever edge starts.
+// Any edge that starts creates a missing stream and updates an old one.
 func TestStreamIsMade(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

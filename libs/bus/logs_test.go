@@ -40,7 +40,7 @@ func tapped(t *testing.T, conn *bus.Conn, service string) *logs.Tap {
 	return tap
 }
 
-// heard is what one follower is told.
+// heard is what one follower receives.
 type heard struct {
 	records chan logs.Record
 	missed  atomic.Int64
@@ -103,15 +103,15 @@ func (h *heard) next(t *testing.T) logs.Record {
 	}
 }
 
-// logged is data that a record has.
+// logged is the data of a record.
 func logged(data string) func() []byte { return func() []byte { return []byte(data) } }
 
 func anna(call string) logs.Of {
 	return logs.Of{Call: call, Method: "tools/call", Name: "place", Principal: "anna", Tenant: "shop"}
 }
 
-// Whoever has the operator's rights hears what the filter lets through, from those who
-// may speak for a service; nobody else hears anything.
+// A user with the operator's rights receives the records that match the filter, from real instances
+// of the service; other users receive nothing.
 func TestLogsAreFollowed(t *testing.T) {
 	t.Parallel()
 	fleet := bustest.NewFleet(t, bustest.Of(t, "svc"), bustest.Of(t, "other"))
@@ -155,7 +155,7 @@ func TestLogsAreFollowed(t *testing.T) {
 		t.Errorf("%d bytes of data, cut: %t", len(r.Data), r.Cut)
 	}
 
-	// A service can neither follow another one nor speak for it.
+	// A service can neither follow another service nor send records in its name.
 	if err := logs.Follow(t.Context(), other, []string{"svc"}, logs.Filter{}, logs.Reader{Here: func(int, int, int) error { return nil }}); err == nil || !strings.Contains(err.Error(), "denies") {
 		t.Errorf("a service follows another one: %v", err)
 	}
@@ -185,7 +185,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	if r := both.next(t); r.Service != "other" || r.Call != "FORGED" {
 		t.Errorf("believed: %+v", r)
 	}
-	// What one makes up is bounded by itself: others are heard.
+	// Made-up instances use only the limit of their own service: others are heard.
 	bustest.Eventually(t, "as many as are known of one service, and the other one", func() bool { return both.here.Load() == 1001 })
 	for _, h := range []*heard{all, shop, both} {
 		if err := h.end(); err != nil {
@@ -195,8 +195,8 @@ func TestLogsAreFollowed(t *testing.T) {
 	bustest.Eventually(t, "nobody wants records any more", func() bool { return !tap.Wants(8) })
 }
 
-// A follower that does not read holds up nobody, and learns how much it missed. There are
-// so many at once, and one that went without a word is forgotten.
+// A follower that does not read delays nobody, and learns how much it missed. The number of
+// followers is limited, and one that disappears is forgotten.
 func TestLogsOfSlowFollowers(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -262,7 +262,7 @@ func TestLogsOfSlowFollowers(t *testing.T) {
 	if a := silent("_INBOX.ninth"); !strings.Contains(a, `"refused":true`) {
 		t.Errorf("a ninth follower: %s", a)
 	}
-	// The one that reads nothing may ask once more at this moment.
+	// The follower that reads nothing may ask once more at this moment.
 	bustest.Eventually(t, "followers that do not ask any more are not sent records", func() bool {
 		ahead.Add(int64(16 * time.Second))
 		return !tap.Wants(8)
@@ -270,9 +270,10 @@ func TestLogsOfSlowFollowers(t *testing.T) {
 	if a := silent("_INBOX.ninth"); strings.Contains(a, `"refused":true`) {
 		t.Errorf("once the others are gone: %s", a)
 	}
-	// Whoever was forgotten, and asks again, is told that there may be more.
+	// A forgotten follower that asks again is told that it may have missed records.
 	bustest.Eventually(t, "that it was forgotten is known", func() bool { return slow.lapsed.Load() > 0 })
-	// What is no inbox is not published to, nor is what is malformed answered.
+	// Nothing is published to a subject that is not an inbox, and a malformed request is not
+	// answered.
 	for inbox, ask := range map[string]string{"mcp.reply.svc.a.b": `{}`, "_INBOX.x": `{"level":"loud"}`, "_INBOX.y": `{`, "_INBOX.z": `{"call":"` + strings.Repeat("x", 9<<10) + `"}`} {
 		sub, err := operator.NATS().SubscribeSync(inbox)
 		if err != nil {

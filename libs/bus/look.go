@@ -9,18 +9,18 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Peer is the NATS server that a connection is to.
+// Peer is the NATS server of a connection.
 type Peer struct {
 	Name, Version string
 	// Cluster is empty for a server that is alone.
 	Cluster string
-	// Took is how long it took to answer.
+	// Took is the time of its answer.
 	Took time.Duration
-	// Certificate is what it shows; nil without TLS.
+	// Certificate is the server's certificate; nil without TLS.
 	Certificate *x509.Certificate
 }
 
-// Peer asks the NATS server for a sign of life.
+// Peer pings the NATS server.
 func (c *Conn) Peer(ctx context.Context) (Peer, error) {
 	began := time.Now()
 	if err := c.nc.FlushWithContext(ctx); err != nil {
@@ -33,12 +33,12 @@ func (c *Conn) Peer(ctx context.Context) (Peer, error) {
 	return p, nil
 }
 
-// Allowed is what NATS lets the user of a connection do, in the words of package
+// Allowed has the subjects that NATS lets a user publish and subscribe to, as in package
 // permission. Both are nil for a user who may do everything.
 type Allowed struct{ Publish, Subscribe []string }
 
-// Allowed asks NATS what this user may do. That takes a permission too: an error may
-// mean that the server's configuration does not give it.
+// Allowed asks NATS what this user may do. That needs a permission too: an error may mean that the
+// server's configuration lacks it.
 func (c *Conn) Allowed(ctx context.Context) (Allowed, error) {
 	answer, err := c.nc.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil {

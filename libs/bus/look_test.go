@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// NATS says what the operator may do, which is what the table says; and who the server is.
+// NATS reports the operator's permissions, which agree with the table, and the name of the server.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	conn := bustest.NewFleet(t).Join(t, permission.Operator, nil)
@@ -35,8 +35,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// Who makes the buckets with a secret that is not an edge's is told so, and not that the
-// bus is away.
+// A program that creates the buckets with a secret that is not an edge's is told so, and not that
+// the bus is away.
 func TestStorageIsMadeByEdges(t *testing.T) {
 	t.Parallel()
 	fleet := bustest.NewFleet(t)

@@ -17,14 +17,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// What a client posts at any edge reaches the edge that holds its stream, in
-// the order of the posts.
+// A client's posts at any edge reach the edge that holds its stream, in order.
 func TestPostReachesTheMailbox(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	here := bustest.Join(t, url)
 	holder, other := callerOn(t, here), newCaller(t, url)
-	if err := here.Flush(t.Context()); err != nil { // NATS knows what it listens to
+	if err := here.Flush(t.Context()); err != nil { // NATS knows its subscriptions
 		t.Fatal(err)
 	}
 	s, unrelated := holder.OpenMailbox(nil), holder.OpenMailbox(nil)
@@ -152,7 +151,7 @@ func TestPostIsRefused(t *testing.T) {
 	})
 }
 
-// An edge that is not ours may answer anything or nothing.
+// A foreign edge may answer anything or nothing.
 func TestPostToAnOddEdge(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -180,7 +179,7 @@ func TestPostToAnOddEdge(t *testing.T) {
 	fails(t, c.Post(ended, "mute.x", nil, edges.Posted{}), fault.Cancelled, fault.Unknown)
 }
 
-// Nobody can have an edge publish where it likes, or break it.
+// No sender can make an edge publish on an arbitrary subject, or break it.
 func TestMailboxMindsItsReply(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -28,8 +28,7 @@ func TestMain(m *testing.M) {
 		serveUntilKilled(url)
 		return
 	}
-	// Most tests wait for most of their time, so that more of them run at once than
-	// there are processors.
+	// Tests mostly wait, so more of them run concurrently than there are processors.
 	flag.Parse()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
@@ -106,7 +105,7 @@ func raw(t *testing.T, url string) *nats.Conn {
 func peer(t *testing.T, url string, answer func(nc *nats.Conn, msg *nats.Msg)) {
 	t.Helper()
 	nc := raw(t, url)
-	// What is delivered when the test is over is nobody's: t must not be used then.
+	// Messages that arrive after the test are ignored: t must not be used then.
 	var mu sync.Mutex
 	over := false
 	t.Cleanup(func() {
@@ -179,7 +178,7 @@ func fails(t *testing.T, err error, reason fault.Reason, executed fault.Executed
 	return f
 }
 
-// answered is the next frame that is no sign of life, which comes first where the machine
+// answered returns the next frame that is not a heartbeat. A heartbeat comes first if the machine
 // takes longer than bus.FirstAlive for an answer.
 func answered(t *testing.T, frames <-chan *nats.Msg) *busv1.Frame {
 	t.Helper()
@@ -194,8 +193,8 @@ func answered(t *testing.T, frames <-chan *nats.Msg) *busv1.Frame {
 	}
 }
 
-// unspoilt tries again what a busy machine spoils: an answer that is not over within
-// bus.FirstAlive has a sign of life among its numbered frames. try reports whether it was.
+// unspoilt repeats try until a busy machine does not disturb it: an answer that takes longer than
+// bus.FirstAlive has a heartbeat among its numbered frames. try reports whether it succeeded.
 func unspoilt(t *testing.T, try func() bool) {
 	t.Helper()
 	for range 20 {

@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// said is one caller of a service that answers every call with these frames.
+// said returns a caller of a service that answers every call with these frames.
 func said(t *testing.T, frames ...*busv1.Frame) (*bus.Caller, *bus.Conn) {
 	t.Helper()
 	url := bustest.Server(t)
@@ -119,7 +119,7 @@ func TestM10ReasonsAreOursOnly(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck is what reading a result costs an edge, beside the call itself.
+// BenchmarkCheck measures the cost of checking a result at an edge, without the call itself.
 func BenchmarkCheck(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "1MB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {

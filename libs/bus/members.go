@@ -9,10 +9,9 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// members are the instances of services that a Registry knows, and how many
-// calls of this process each carries. Calls go to the one with the fewest: a
-// queue group spreads them by chance, which leaves slots idle at one instance
-// while calls wait at another.
+// members are the instances of services that a Registry knows, and how many calls of this process
+// each carries. Calls go to the instance with the fewest: a queue group spreads them randomly,
+// which leaves slots idle at one instance while calls wait at another.
 type members struct {
 	mu       sync.Mutex
 	services map[string]group
@@ -29,26 +28,25 @@ type member struct {
 	instance string
 	version  string
 	calls    int
-	// gone says that nobody takes calls there; its next announcement, that
-	// somebody may.
+	// gone is set if the instance has no subscriber; its next announcement resets it.
 	gone bool
-	// silent says that it gave no sign of life to a call; until it gives one to another,
-	// or announces itself, it is called only if there is no other. heard is when it last
-	// did, zero if it has been silent since.
+	// silent is set if it sent no heartbeat to a call. Until it sends one to another call, or
+	// announces itself, it is called only if there is no other instance. heard is when it last sent
+	// one, zero if it has been silent since.
 	silent bool
 	heard  time.Time
-	// asks says that it begins calls with an effect only when permitted.
+	// asks is set if it begins calls with an effect only with a permit.
 	asks bool
 	// region is where it is; empty for instances of earlier releases, which do not announce it.
 	region string
 }
 
-// distance is how many calls more than one elsewhere an instance of the caller's region
-// carries before the other is called: half of the slots that one has by default, so
-// that two edges fill it before either looks further.
+// distance is how many more calls than a distant instance one of the caller's region carries before
+// the distant one is called: half of the default slots, so that two edges fill it before either
+// looks further.
 const distance = 32
 
-// origin is where a call comes from. full says that it found no room in that region.
+// origin is the region a call comes from. full is set if the call found no free slot there.
 type origin struct {
 	region string
 	full   bool
@@ -58,7 +56,8 @@ func (m *member) elsewhere(from origin) bool {
 	return m.region != from.region && m.region != "" && from.region != ""
 }
 
-// load is by how much an instance is worse than one without calls next to the caller.
+// load is the number of an instance's calls, plus distance if it is outside of the caller's region.
+// If the caller found that region full, distance is added to the instances in it instead.
 func (m *member) load(from origin) int {
 	if m.elsewhere(from) != from.full {
 		return m.calls + distance
@@ -78,8 +77,8 @@ func (m *member) worse(than *member, from origin) bool {
 	return m.load(from) > than.load(from)
 }
 
-// SetInstances says what instances there are, by service, to the calls on this
-// connection. A registry does so.
+// SetInstances sets the known instances, by service, for calls on this connection. A registry calls
+// it.
 func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
 	m := &c.members
 	m.mu.Lock()
@@ -110,25 +109,26 @@ func (c *Conn) InstanceAnnounced(service, instance string) {
 	}
 }
 
-// ask reports whether every instance of a service begins calls with an effect
-// only when permitted, as those do that nobody announced.
+// ask reports whether every instance of a service begins calls with an effect only with a permit;
+// an instance that is not announced does.
 func (m *members) ask(service string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !slices.ContainsFunc(m.services[service].all, func(one *member) bool { return !one.asks })
 }
 
-// Of more instances than fewMembers, a call looks at triedMembers of its region by chance.
+// If there are more instances than fewMembers, a call looks at triedMembers random ones of its
+// region.
 const fewMembers, triedMembers = 16, 4
 
-// take returns the instance for a call, none of those tried before, or nil
-// to leave that to the queue group. Give it back with done.
+// take returns the instance for a call, except those already tried, or nil to leave the choice to
+// the queue group. Give it back with done.
 func (m *members) take(service string, from origin, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.services[service].all
-	// One that is the only one known is named too: the queue group would give the call to any
-	// that hangs, and was forgotten for that.
+	// The only known instance is also addressed by name: the queue group might choose a hanging
+	// instance that was forgotten.
 	n := len(all)
 	looked := n
 	if n > fewMembers {
@@ -143,7 +143,7 @@ func (m *members) take(service string, from origin, tried []string) *member {
 		if one.gone || slices.Contains(tried, one.instance) {
 			continue
 		}
-		// One that is silent too: the queue group would give the call to any that hangs.
+		// A silent instance is chosen too: the queue group might choose one that hangs.
 		if best == nil || best.worse(one, from) {
 			best = one
 		}
@@ -205,11 +205,11 @@ func (m *members) others(service string, only, besides []string) (all []string) 
 	return all
 }
 
-// memberSaid is what became of a call at its instance.
+// memberSaid is the outcome of a call for the state of its instance.
 type memberSaid uint8
 
 const (
-	memberTold memberSaid = iota // which says nothing of whether it lives
+	memberTold memberSaid = iota // says nothing about whether it is alive
 	memberAnswered
 	memberSilent
 	memberGone

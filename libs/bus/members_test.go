@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// knowing is a caller on a connection with a registry that knows n instances.
+// knowing returns a caller on a connection with a registry that knows n instances.
 func knowing(t *testing.T, url string, n int) *bus.Caller {
 	t.Helper()
 	conn := bustest.Connect(t, url)
@@ -39,8 +39,8 @@ func knowing(t *testing.T, url string, n int) *bus.Caller {
 	return caller
 }
 
-// Calls go to the instance with the fewest, so that none waits for a slot while
-// another instance has some.
+// Calls go to the instance with the fewest calls, so that none waits for a slot while another
+// instance has free ones.
 func TestCallsAreSpreadEvenly(t *testing.T) {
 	t.Parallel()
 	const instances, slots = 4, 16
@@ -85,8 +85,8 @@ func TestCallsAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// An instance that is announced, and does not take what is sent to it, costs
-// nobody an answer: it is dead, or of a release before there were such subjects.
+// An announced instance that does not receive its requests costs no call its answer: it is dead, or
+// of a release without such subjects.
 func TestInstanceThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -104,8 +104,7 @@ func TestInstanceThatIsNotThere(t *testing.T) {
 	}
 }
 
-// An instance that hangs loses the call it has, and gets no more while there
-// is another.
+// A hanging instance loses its call, and receives no more calls while there is another instance.
 func TestHungInstanceIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -146,7 +145,7 @@ func TestHungInstanceIsLeftAlone(t *testing.T) {
 }
 
 // An instance that hangs for longer than it is remembered is still in the queue group of its
-// service, and gets no calls from there while another one is known.
+// service, and receives no calls through it while another instance is known.
 func TestH2AForgottenInstanceIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -161,11 +160,11 @@ func TestH2AForgottenInstanceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Calls that came to an instance that hangs go to another one before it is clear that it
-// does: they succeed, and what may have an effect runs once, also when the instance goes on.
+// Calls at a hanging instance move to another one before it is clear that it hangs. They succeed,
+// and a call with an effect runs once, even if the instance continues.
 func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 	t.Parallel()
-	// A machine that is busy may be late with all calls of a round.
+	// A busy machine may be late with all calls of a round.
 	var took time.Duration
 	for range 5 {
 		if took = elsewhere(t); took <= bus.MaxSilence || t.Failed() {
@@ -175,7 +174,7 @@ func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 	t.Errorf("calls went from the hung instance to the other one after %v", took)
 }
 
-// elsewhere is a round, and says how soon a call was at the other instance.
+// elsewhere makes a round, and returns how soon a call reached the other instance.
 func elsewhere(t *testing.T) time.Duration {
 	t.Helper()
 	url := bustest.Server(t)
@@ -232,7 +231,7 @@ func elsewhere(t *testing.T) time.Duration {
 	if len(took) == 0 {
 		t.Fatal("no calls went from the hung instance to the other one")
 	}
-	// It goes on, and asks for permits that nobody gives any more.
+	// It continues, and asks for permits that nobody gives any more.
 	nc := raw(t, url)
 	denied := make(chan *nats.Msg, n)
 	if _, err := nc.ChanSubscribe("mcp.ctl.svc.permit.hung", denied); err != nil {
@@ -246,7 +245,7 @@ func elsewhere(t *testing.T) time.Duration {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	// What the caller would say to those is said before what it says to this call.
+	// An answer to those would arrive before the answer to this call.
 	if _, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{}); err != nil {
 		t.Error(err)
 	}
@@ -259,8 +258,8 @@ func elsewhere(t *testing.T) time.Duration {
 	return slices.Min(took)
 }
 
-// Once all instances were silent to a call, the one that answers again gets the calls, and
-// none is left to the queue group, which would give it to any.
+// After all instances were silent, the one that answers again receives the calls. None is left to
+// the queue group, which might choose a silent one.
 func TestAnInstanceThatAnswersIsNotSilent(t *testing.T) {
 	t.Parallel()
 	slow := true
@@ -271,7 +270,7 @@ func TestAnInstanceThatAnswersIsNotSilent(t *testing.T) {
 		}
 		return instance == "hung"
 	}, 40)
-	// By chance, until slow has answered once.
+	// The choice is random until slow has answered once.
 	answered := 0
 	for i, one := range chosen {
 		if one == "" || one == "hung" && answered > 1 {
@@ -286,8 +285,8 @@ func TestAnInstanceThatAnswersIsNotSilent(t *testing.T) {
 	}
 }
 
-// The instances of a service may all be between two NATS servers for a moment: NATS says
-// that nobody is there, and a little later somebody is.
+// The instances of a service may all be between two NATS servers for a moment: NATS reports no
+// instance, and a little later there is one.
 func TestCallOfAServiceWhoseInstancesChangeServers(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -13,20 +13,19 @@ import (
 type Stats struct {
 	Served int64 `json:"served"`
 	Failed int64 `json:"failed"`
-	// Refused are requests that no edge has sealed for this service.
+	// Refused counts requests without an edge's seal for this service.
 	Refused int64 `json:"refused"`
-	// InFlight are running or waiting for a slot.
+	// InFlight counts calls that run or wait for a slot.
 	InFlight int64 `json:"in_flight"`
-	// Running have a slot, of which there are Slots for calls of clients, and as many for
-	// calls of tools at each depth; Waiting wait for one. Overloaded counts those that got
-	// none.
+	// Running calls have a slot, Waiting calls wait for one. There are Slots for calls of clients,
+	// and as many for calls of tools at each depth. Overloaded counts calls that got none.
 	Running    int   `json:"running"`
 	Waiting    int   `json:"waiting"`
 	Slots      int   `json:"slots"`
 	Overloaded int64 `json:"overloaded"`
-	// TookNano is how long the handlers of the calls that were served took, together.
+	// TookNano is the total time of all handlers of served calls, in nanoseconds.
 	TookNano int64 `json:"took_ns"`
-	// Durations are those calls by how long each took.
+	// Durations are the same calls by their duration.
 	Durations Durations `json:"durations,omitzero"`
 }
 
@@ -43,19 +42,19 @@ func (s *Server) Stats() Stats {
 	return all
 }
 
-// condition is what an instance says of itself when it is asked.
+// condition is an instance's answer about itself.
 type condition struct {
 	Stats
-	// Tools are counts by tool, of tools that were called.
+	// Tools has the counts of each tool that was called.
 	Tools map[string]ToolStats `json:"tools,omitzero"`
-	// NotReady is why it is not ready, cut to 200 bytes; empty where it is.
+	// NotReady is the reason why it is not ready, cut to 200 bytes; empty if it is.
 	NotReady string `json:"not_ready,omitzero"`
 }
 
-// Describe makes the server visible to `nats micro ls`, info and stats. That
-// is for people: nothing is routed by it, since anyone on the bus could answer
-// under any name. notReady says why the instance is not ready, empty where it is; nil for
-// always. The returned function ends it.
+// Describe makes the server visible to `nats micro ls`, info and stats. That is for people: nothing
+// is routed by it, because anyone on the bus could answer under any name. notReady returns the
+// reason why the instance is not ready, empty if it is; nil means always ready. The returned
+// function ends it.
 func (s *Server) Describe(version, description string, notReady func() string) (stop func(), err error) {
 	now := func() condition {
 		c := condition{Stats: s.Stats(), Tools: s.tools.now()}
@@ -72,8 +71,8 @@ func (s *Server) Describe(version, description string, notReady func() string) (
 	if err != nil {
 		return nil, fmt.Errorf("describe service %s: %w", s.cfg.Service, err)
 	}
-	// micro hangs statistics on an endpoint. This one is the instance's own, so
-	// that asking it says which instance answered.
+	// micro attaches statistics to an endpoint. This endpoint belongs to the instance alone, so the
+	// answer shows which instance sent it.
 	err = svc.AddEndpoint("calls", micro.HandlerFunc(func(r micro.Request) { _ = r.RespondJSON(now()) }),
 		micro.WithEndpointSubject(subject.Stats(s.cfg.Service, s.instance)), micro.WithEndpointQueueGroupDisabled())
 	if err != nil {

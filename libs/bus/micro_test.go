@@ -67,7 +67,7 @@ func TestDescribeShowsTheService(t *testing.T) {
 	if why := all[0].NotReady; !strings.HasPrefix(why, "the disk is full; ") || len(why) > 210 {
 		t.Errorf("it is not ready because %q", why)
 	}
-	// Anyone may answer what all are asked, and nobody but its service what an instance is.
+	// Anyone may answer a question to all, but only its service can answer for an instance.
 	other := raw(t, url)
 	if _, err := other.Subscribe("$SRV.STATS", func(m *nats.Msg) {
 		_ = m.Respond(fmt.Appendf(nil, `{"name":"svc","metadata":{"instance":%q},"endpoints":[{"data":{"not_ready":"hand over your secret"}}]}`, s.Instance()))

@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// through is a connection whose network a test takes away.
+// through is a connection whose network the test can cut.
 func through(t *testing.T, url string) (*bustest.Network, *bus.Conn) {
 	t.Helper()
 	n := &bustest.Network{}
@@ -30,7 +30,7 @@ func through(t *testing.T, url string) (*bustest.Network, *bus.Conn) {
 	return n, conn
 }
 
-// swap has a connection find its server again.
+// swap makes a connection reconnect to its server.
 func swap(t *testing.T, n *bustest.Network, conn *bus.Conn) {
 	t.Helper()
 	n.Cut()
@@ -38,8 +38,8 @@ func swap(t *testing.T, n *bustest.Network, conn *bus.Conn) {
 	n.Mend()
 }
 
-// An answer that is lost while its caller, or its instance, finds another server is asked
-// for: the call has run once, and its caller has what came of it.
+// If an answer is lost while the caller or the instance moves to another server, the caller asks
+// for it: the call has run once, and the caller receives its result.
 func TestAnswersOfALostConnection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -118,8 +118,7 @@ func TestAnswersOfALostConnection(t *testing.T) {
 	}
 }
 
-// A call without an effect whose answer was lost is made again, also where there is one
-// instance alone.
+// A call without an effect whose answer was lost is repeated, even if there is only one instance.
 func TestReadsOfALostConnection(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -150,7 +149,7 @@ func TestReadsOfALostConnection(t *testing.T) {
 		bustest.Eventually(t, "it has run, or is refused", func() bool { return runs.Load() > before || len(over) > 0 })
 		swap(t, n, conn)
 		err := await(t, "the call ends", over)
-		// A busy machine makes it again before it has noticed the loss.
+		// A busy machine may repeat it before it notices the loss.
 		if ran := runs.Load() - before; err == nil && ran != 2 {
 			return fmt.Errorf("it ran %d times", ran)
 		}
@@ -158,8 +157,8 @@ func TestReadsOfALostConnection(t *testing.T) {
 	})
 }
 
-// became is what an instance says of a call, which it has 250 ms for: a busy machine is asked
-// again.
+// became returns an instance's answer about a call. The answer must come within 250 ms, so a busy
+// machine is asked again.
 func became(t *testing.T, caller *edges.Caller, server *bus.Server, id string) (state bus.CallState) {
 	t.Helper()
 	bustest.Eventually(t, "the instance says what became of a call", func() bool {
@@ -170,7 +169,7 @@ func became(t *testing.T, caller *edges.Caller, server *bus.Server, id string) (
 	return state
 }
 
-// What an instance remembers for callers is bounded, and a tenant that fills it forgets its
+// An instance remembers a limited number of calls, and a tenant that fills that memory loses its
 // own calls.
 func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
 	t.Parallel()
@@ -208,8 +207,8 @@ func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
 	is(first, bus.CallForgotten)
 }
 
-// Many callers with a call each have the average so low that nearly everybody is above it:
-// still the one with most makes room, and of those with the same the one from long ago.
+// Many callers with one call each make the average so low that nearly every caller is above it.
+// Still the caller with the most calls loses one; of equal callers, the one with the oldest call.
 func TestManyCallersMakeNoOneForgotten(t *testing.T) {
 	t.Parallel()
 	const most, hogs = 40, 4
@@ -246,7 +245,7 @@ func TestManyCallersMakeNoOneForgotten(t *testing.T) {
 	is("one with less", some, bus.CallEnded)
 	is("the one with most", ofHog[0], bus.CallForgotten)
 	is("the same, lately", ofHog[hogs-1], bus.CallEnded)
-	// There is room for no more calls: all but the last one of the hog are dropped.
+	// There is no room for more calls: all calls of the hog but the last are dropped.
 	for i := range hogs - 1 {
 		call(fmt.Sprint("next ", i))
 	}

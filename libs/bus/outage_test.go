@@ -63,7 +63,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A call in flight when the bus goes ends soon, not at its deadline.
+// A call in flight when the bus goes away ends soon, not at its deadline.
 func TestOutageDuringCall(t *testing.T) {
 	t.Parallel()
 	ns := bustest.Start(t, bustest.Config{})
@@ -130,7 +130,7 @@ func TestConnectErrorKeepsSecrets(t *testing.T) {
 func TestServeNoticesMissingPermission(t *testing.T) {
 	t.Parallel()
 	users := bustest.ServerFor(t, bustest.User{Name: "svc", Subscribe: []string{"mcp.call.svc.>"}, Publish: []string{"mcp.reply.svc.>"}})
-	for range 20 { // the report races with the start
+	for range 20 { // the report may arrive before or after the start
 		conn, err := bus.Connect(t.Context(), bus.Config{URL: users["svc"], Logger: bustest.Logger(t)})
 		if err != nil {
 			t.Fatal(err)

@@ -40,11 +40,11 @@ func TestPeerLost(t *testing.T) {
 	}
 }
 
-// noticeTime is how soon a lost peer is noticed: under a second where the bus
-// answers at once, and later where everything takes its time.
+// noticeTime is how soon a lost peer is noticed: under a second where the bus answers at once, and
+// later on a slow machine.
 const noticeTime = bustest.Promptly
 
-// A peer that takes the request and never says a word is lost as well.
+// A peer that receives the request and never sends a frame is lost as well.
 func TestSilentPeer(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -60,7 +60,7 @@ func TestSilentPeer(t *testing.T) {
 func TestSlowHandlerIsAlive(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	const signs = 5 // a caller that did not hear these would be gone by the fourth
+	const signs = 5 // a caller that did not hear these would give up by the fourth
 	nc := raw(t, url)
 	replies := make(chan *nats.Msg, 64)
 	if _, err := nc.ChanSubscribe("mcp.reply.>", replies); err != nil {
@@ -91,7 +91,7 @@ func TestSlowHandlerIsAlive(t *testing.T) {
 	}
 }
 
-// Waiting for a slot is no reason to seem dead.
+// A call that waits for a slot does not seem dead.
 func TestQueuedCallIsAlive(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -123,7 +123,7 @@ func TestQueuedCallIsAlive(t *testing.T) {
 	}
 }
 
-// Fast calls pay nothing: one frame, no sign of life.
+// Fast calls have no extra cost: one frame, no heartbeat.
 func TestFastCallIsOneFrame(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -154,7 +154,7 @@ func TestFastCallIsOneFrame(t *testing.T) {
 	}
 }
 
-// After the terminal frame a handler that goes on reporting is not heard.
+// Reports of a handler after the terminal frame are ignored.
 func TestNothingFollowsTheResult(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// effect is a call that may have one.
+// effect is a call that may have an effect.
 func effect(name string) *busv1.Request {
 	return &busv1.Request{Method: "tools/call", Name: name, AskFirst: true}
 }
@@ -30,8 +30,8 @@ func counted(runs *atomic.Int32) bus.Handler {
 	}
 }
 
-// instanceOf is an instance of "svc" that says its frames by hand, and that
-// edges with a registry know.
+// instanceOf is an instance of "svc" whose frames the test writes, and that edges with a registry
+// know.
 func instanceOf(t *testing.T, url, name string, answer func(nc *nats.Conn, msg *nats.Msg)) *nats.Conn {
 	t.Helper()
 	nc := raw(t, url)
@@ -73,7 +73,7 @@ func TestH6PermitComesBeforeTheCall(t *testing.T) {
 	if err != nil || runs.Load() != 1 || len(asked) != 1 || asked[0] != s.Instance() {
 		t.Errorf("%v; %d runs, %q was asked for", err, runs.Load(), asked)
 	}
-	// A call without effect asks nobody.
+	// A call without an effect asks for no permit.
 	_, err = caller.CallWith(t.Context(), "svc", toolCall(`{}`), bus.Options{Permit: func(context.Context, string) error {
 		t.Error("asked")
 		return nil
@@ -117,8 +117,8 @@ func TestH6PermitRefused(t *testing.T) {
 	}
 }
 
-// What its caller gave up while it waited for a slot, or for the permit, does
-// not run, and the caller knows.
+// A call that its caller gave up while it waited for a slot or for the permit does not run, and the
+// caller knows.
 func TestH6GivenUpBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -196,7 +196,7 @@ func TestH6NobodyPermits(t *testing.T) {
 			}
 		}
 	}
-	// A machine that stands still for some of the three seconds lets it ask less often.
+	// On a machine that is suspended for some of the three seconds, it asks less often.
 	most := 0
 	for n := 0; n < 5 && most < 5; n++ {
 		most = max(most, asks(fmt.Sprint("call-", n)))
@@ -206,8 +206,8 @@ func TestH6NobodyPermits(t *testing.T) {
 	}
 }
 
-// An instance that is lost before it began leaves its calls to another one,
-// with the same caller's permit asked for again.
+// The calls of an instance that is lost before it began them move to another one, which asks the
+// same caller for a permit again.
 func TestH6LostBeforeItBeganRunsElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(nc *nats.Conn, msg *nats.Msg){
@@ -257,7 +257,7 @@ func TestH6LostBeforeItBeganRunsElsewhere(t *testing.T) {
 	}
 }
 
-// Once a call is permitted it is not made again, whatever its service says.
+// A permitted call is never repeated, whatever its service answers.
 func TestH6PermittedIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -281,7 +281,7 @@ func TestH6PermittedIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A permit that is lost on the way is given again; another instance gets none.
+// A permit that is lost on its way is sent again; another instance receives none.
 func TestH6PermitIsForOneInstance(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -327,8 +327,8 @@ func TestH6PermitIsForOneInstance(t *testing.T) {
 	}
 }
 
-// A service that cannot ask is permitted before the call is sent; one that
-// should ask and does not, when its answer comes.
+// A call of a service that cannot ask is permitted before it is sent; of a service that should ask
+// but does not, when its answer arrives.
 func TestH6ServicesThatDoNotAsk(t *testing.T) {
 	t.Parallel()
 	t.Run("older", func(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// While the caller makes up its mind, a drain waits, and signs of life come.
+// While the caller decides about a permit, a drain waits and heartbeats arrive.
 func TestH6PermitTakesTime(t *testing.T) {
 	t.Parallel()
-	// An instance asks for three seconds, of which a busy machine may miss the rest.
+	// An instance asks for three seconds; a busy machine may exceed that.
 	var err error
 	for range 3 {
 		if err = permitsSlowly(t); err == nil {
@@ -48,8 +48,8 @@ func permitsSlowly(t *testing.T) error {
 	return err
 }
 
-// A call with a stream whose edge dies before it permitted ends unrun, and who
-// follows the stream hears so. One that its edge leaves to others runs.
+// A call with a stream whose edge dies before it permits the call does not run, and followers of
+// the stream are told. A call that its edge leaves to followers runs.
 func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T) (url string, runs *atomic.Int32, busy, release chan struct{}) {

@@ -25,8 +25,8 @@ func (c *Conn) Publish(subject string, m proto.Message) error {
 	return nil
 }
 
-// Subscribe calls f with what is published from soon on; Flush says from when.
-// f must not block. stop ends that.
+// Subscribe calls f with each message on a subject. The subscription is active once Flush has
+// returned. f must not block. stop ends it.
 func (c *Conn) Subscribe(subject string, f nats.MsgHandler) (stop func(), err error) {
 	sub, err := c.nc.Subscribe(subject, f)
 	if err != nil {
@@ -35,9 +35,9 @@ func (c *Conn) Subscribe(subject string, f nats.MsgHandler) (stop func(), err er
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// PublishAsync is js.PublishMsgAsync, where js is of this connection, and fails once the
-// connection is closed. The first one of a js starts a goroutine of nats.go, which ends
-// with the connection unless it is closed at that very moment: then it never does.
+// PublishAsync is js.PublishMsgAsync for a js of this connection, and fails once the connection is
+// closed. The first call for a js starts a goroutine of nats.go. That goroutine never ends if the
+// connection is closed at the same moment, which PublishAsync prevents.
 func (c *Conn) PublishAsync(js jetstream.JetStream, msg *nats.Msg, options ...jetstream.PublishOpt) (jetstream.PubAckFuture, error) {
 	c.publishing.RLock()
 	defer c.publishing.RUnlock()

@@ -10,9 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// The first message that waits for an acknowledgement starts a goroutine of nats.go, which
-// stays for ever where the connection is closed before the goroutine listens. TestMain
-// looks for it.
+// The first message that waits for an acknowledgement starts a goroutine of nats.go, which stays
+// forever if the connection is closed before the goroutine listens. TestMain looks for it.
 func TestCloseDuringFirstPublish(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// The client's answer may arrive at another edge than the one that asked; only
-// the right session's counts.
+// The client's answer may arrive at another edge than the one that asked; only an answer from the
+// right session counts.
 func TestQuestionIsAnsweredThroughAnyEdge(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -67,7 +67,7 @@ func TestQuestionWithoutAnswer(t *testing.T) {
 	}
 }
 
-// No service may stand where clients do.
+// No service may have the name that stands for clients.
 func TestClientsNameIsTaken(t *testing.T) {
 	t.Parallel()
 	if bus.ValidName("client") == nil {

@@ -2,18 +2,17 @@ package bus
 
 import "time"
 
-// recentCalls remembers the ids of calls until their deadlines, after which a
-// copy of the request is refused for being late, and longer than that no more
-// than maxRecent. Two generations replace a timer per call: an id is forgotten
-// at the second turn after its deadline, or when that many came after it.
+// recentCalls remembers the ids of calls until their deadlines, after which a copy of the request
+// is refused as late. It remembers at most maxRecent for longer. Two generations replace a timer
+// per call: an id is forgotten at the second change of generations after its deadline, or after
+// that many newer ids.
 type recentCalls struct {
 	young, old map[string]struct{}
 	// until is the latest deadline in each generation.
 	youngUntil, oldUntil time.Time
 }
 
-// generation is how many ids are kept at least, maxRecent at most, in bytes some
-// 20 MiB.
+// generation is the least number of ids kept, maxRecent the largest, about 20 MiB.
 const generation, maxRecent = 4096, 128 << 10
 
 // add reports whether the id is new.

@@ -51,15 +51,15 @@ func (s *site) open(t *testing.T, url string, running chan<- string, hold <-chan
 	}
 }
 
-// stays waits until all calls are carried out in this region. An instance that a busy
-// machine holds up for half a second is taken for one that hangs until it announces itself.
+// stays waits until all calls run in this region. An instance that a busy machine delays for half a
+// second seems to hang until it announces itself.
 func (s *site) stays(t *testing.T, when string) {
 	t.Helper()
 	bustest.Eventually(t, "20 calls stay, "+when, func() bool { return s.here(t, 20) == 20 })
 }
 
-// here makes calls one after the other, none of which may fail, and returns how many
-// this region carried out.
+// here makes calls one after the other, none of which may fail, and returns how many ran in this
+// region.
 func (s *site) here(t *testing.T, n int) (here int) {
 	t.Helper()
 	for i := range n {
@@ -87,9 +87,9 @@ func (s *site) knows(t *testing.T, other *site) {
 	})
 }
 
-// A service is called where the edge is, elsewhere when there is no room or nobody
-// there, and where the edge is again as soon as that is over. Without the way to the
-// other region calls go on, and only the region that keeps the storage has it.
+// A service is called in the edge's region. It is called elsewhere only while there is no free slot
+// or no instance in that region. Without a connection to the other region calls continue, and only
+// the region with the storage has it.
 func TestRegions(t *testing.T) {
 	t.Parallel()
 	regions := bustest.NewRegions(t)
@@ -127,7 +127,7 @@ func TestRegions(t *testing.T) {
 		s.stays(t, name)
 	}
 
-	// No room: the two here have 32 calls each before the others get one.
+	// No free slots: each of the two instances here has 32 calls before the others get one.
 	const calls = 80
 	ended := make(chan error, calls)
 	for range calls {
@@ -152,7 +152,7 @@ func TestRegions(t *testing.T) {
 		}
 	}
 
-	// Nobody there.
+	// No instance in the region.
 	for _, leave := range away.leave {
 		leave()
 	}
@@ -163,7 +163,7 @@ func TestRegions(t *testing.T) {
 	away.knows(t, away)
 	away.stays(t, "back")
 
-	// No way.
+	// No connection between the regions.
 	regions.Cut()
 	bustest.Eventually(t, "the storage is away", func() bool { return put(away) != nil })
 	bustest.Eventually(t, "the region that keeps the storage has it", func() bool { return put(home) == nil })

@@ -75,8 +75,7 @@ func describe(services []registry.Service) string {
 
 func (v *view) now() string { return describe(v.Services()) }
 
-// sees waits for a state, which must come within d, and what a slow machine
-// takes longer.
+// sees waits for a state, which must come within d plus the allowance for a slow machine.
 func (v *view) sees(t *testing.T, want string, d time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -90,8 +89,8 @@ func (v *view) sees(t *testing.T, want string, d time.Duration) {
 
 const atOnce = time.Second
 
-// stored waits until the registry keeps these instances: NATS passes a write on before it
-// is stored, and an edge that comes late reads what is stored.
+// stored waits until the registry keeps these instances: NATS passes a write on before it is
+// stored, and an edge that starts later reads only stored writes.
 func stored(t *testing.T, url string, instances ...string) {
 	t.Helper()
 	js := rawJetStream(t, url)
@@ -105,8 +104,8 @@ func stored(t *testing.T, url string, instances ...string) {
 	})
 }
 
-// comesLate is an edge that starts, and sees at once what another one sees. One that a
-// busy machine keeps from a catalogue for two seconds sees that service later.
+// comesLate starts an edge that immediately sees the same as another one. If a busy machine delays
+// a catalogue by two seconds, the edge sees that service later.
 func comesLate(t *testing.T, url string, other *view) (late *view) {
 	t.Helper()
 	for range 5 {
@@ -137,15 +136,15 @@ func TestRegistryFollowsOneService(t *testing.T) {
 	v.sees(t, "text 1.0.0 x1: ", atOnce)
 	a.Withdraw(t.Context())
 	v.sees(t, "", atOnce)
-	a.Withdraw(t.Context()) // once more does no harm
+	a.Withdraw(t.Context()) // repeating it does no harm
 	want := []string{"text 1.0.0 x1: split", "text 1.0.0 x1: split join", "text 1.0.0 x1: ", ""}
 	bustest.Eventually(t, "every change is told, and nothing else", func() bool {
 		return fmt.Sprintf("%q", v.changes.all()) == fmt.Sprintf("%q", want)
 	})
 }
 
-// Of several instances the most recently started one says what the service
-// offers, whatever the order in which they are heard; the others count.
+// If there are several instances, the catalogue of the most recently started one counts, in
+// whatever order they are heard; the others count as instances.
 func TestRegistryNewestInstanceWins(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -237,7 +236,7 @@ func TestRegistrySurvivesLossOfData(t *testing.T) {
 	}
 }
 
-// Only what its key says is believed, and never another service's catalogue.
+// An entry counts only if it agrees with its key, and never with another service's catalogue.
 func TestRegistryIgnoresForgery(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -280,8 +279,8 @@ func TestRegistryIgnoresForgery(t *testing.T) {
 	comesLate(t, url, v)
 }
 
-// Catalogues that nobody has are looked for again and again, and cost one line of the log in a
-// while.
+// Catalogues that no instance has are searched for repeatedly, and cause only an occasional log
+// line.
 func TestMissingCataloguesDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -339,7 +338,7 @@ func TestAnnounceRefusesWhatDoesNotFit(t *testing.T) {
 	v.sees(t, "text 1.0.0 x1: a", atOnce)
 }
 
-// A large catalogue, close to what one message carries, arrives.
+// A large catalogue, close to the limit of one message, arrives.
 func TestRegistryCarriesLargeCatalogue(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -378,8 +377,8 @@ func TestRegistryOfManyServices(t *testing.T) {
 	comesLate(t, url, v)
 }
 
-// Of the instances of one version the catalogue that changed last is served,
-// whoever changed it; a younger version is served whatever older ones do.
+// Among instances of one version, the catalogue that changed last is served; a newer version is
+// served whatever older ones do.
 func TestRegistryYoungestCatalogueWins(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

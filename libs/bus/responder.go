@@ -18,9 +18,9 @@ const (
 	// in chunks, so that small messages behind them do not wait long.
 	inlineResult = 256 << 10
 	chunkSize    = 128 << 10
-	// largeResults is how many results go out in chunks at once, over one connection;
-	// largeWindow how many chunks of one the bus may not have taken yet, and largeWait
-	// how long it may take for them.
+	// largeResults is how many results go out in chunks at once, over one connection; largeWindow
+	// how many chunks of one result may be unconfirmed by the bus, and largeWait how long the bus
+	// may take for them.
 	largeResults = 2
 	largeWindow  = 4
 	largeWait    = time.Second
@@ -32,19 +32,19 @@ type Responder struct {
 	server *Server
 	// sender is the service that made the call; empty for an edge.
 	sender string
-	// given ends when nobody waits for the answer any more; nil while that is not known.
+	// given ends when nobody waits for the answer any more; nil if that is unknown.
 	given context.Context
 
 	mu sync.Mutex
-	// reply is where an answer goes that is over at once; stream keeps any
-	// other, if there is one. subject is which of them it is.
+	// reply is the subject of an answer that ends at once; stream is the subject of any other, if
+	// there is one. subject is the one in use.
 	reply, stream, subject string
 	seq                    uint32
-	// named says that a frame has left with the name of the instance, which the first has.
+	// named is set once a frame with the name of the instance was sent: the first one has it.
 	named, done bool
 	alive       *time.Timer
-	// asking says that the caller's permit is waited for; turn is the number of the
-	// question, asked when it was last sent.
+	// asking is set while the caller's permit is awaited; turn is the number of the question, asked
+	// the time when it was last sent.
 	asking bool
 	turn   uint32
 	asked  time.Time
@@ -84,8 +84,8 @@ func (r *Responder) Log(l *busv1.Log) {
 	r.send(&busv1.Frame{Body: &busv1.Frame_Log{Log: l}})
 }
 
-// Disconnect asks for the client's connection to be closed until the client
-// comes back. It does nothing for a client that cannot.
+// Disconnect asks the edge to close the client's connection until the client reconnects. It does
+// nothing for a client that cannot.
 func (r *Responder) Disconnect(retry time.Duration) {
 	r.mu.Lock()
 	resumable := r.stream != ""
@@ -95,7 +95,7 @@ func (r *Responder) Disconnect(retry time.Duration) {
 	}
 }
 
-// beat says the call is alive, and goes on until the terminal frame.
+// beat sends heartbeats until the terminal frame.
 func (r *Responder) beat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *Responder) beat() {
 	r.alive.Reset(AliveEvery)
 }
 
-// ask starts asking the caller for its permit, now and with every sign of life; false stops it.
+// ask starts asking the caller for its permit, now and with every heartbeat; false stops it.
 func (r *Responder) ask(asking bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +123,8 @@ func (r *Responder) ask(asking bool) {
 	r.ready()
 }
 
-// ready sends the question. After a silence in which the caller may have given the
-// call up it is another one.
+// ready sends the question. After a silence in which the caller may have given up, the question
+// gets a new number.
 func (r *Responder) ready() {
 	if !r.asking || r.done {
 		return
@@ -143,8 +143,8 @@ func (r *Responder) ready() {
 	}
 }
 
-// fits reports whether a permit is an answer to the present question, and asks
-// again when that is too old itself.
+// fits reports whether a permit answers the current question, and asks again if that question is
+// itself too old.
 func (r *Responder) fits(turn uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,8 +204,8 @@ func (r *Responder) end(body proto.Message) {
 	r.deliver(f)
 }
 
-// deliver publishes a frame that must not be missing, once more where the connection is
-// about to find another server.
+// deliver publishes a frame that must not be lost, and repeats it if the connection is moving to
+// another server.
 func (r *Responder) deliver(f *busv1.Frame) {
 	if r.publish(f) {
 		return
@@ -214,21 +214,21 @@ func (r *Responder) deliver(f *busv1.Frame) {
 	r.server.conn.Settle(context.Background())
 	r.mu.Lock()
 	if !r.publish(f) {
-		r.seq++ // what is missing must show
+		r.seq++ // a missing frame must show
 	}
 }
 
-// chunks sends all of a large result but its last piece, which it returns. It
-// waits for its turn, and for the bus to have taken each window, so that small
-// messages on this connection have little before them; signs of life go on. Once the
-// caller has given up, as an edge without room for the result does, it sends no more.
+// chunks sends all of a large result but its last piece, which it returns. It waits for its turn,
+// and after each window for the bus, so that small messages on this connection do not wait long;
+// heartbeats continue. Once the caller has given up, as an edge without room for the result does,
+// it sends no more.
 func (r *Responder) chunks(json []byte) []byte {
 	conn := r.server.conn
 	conn.large <- struct{}{}
 	defer func() { <-conn.large }()
 	r.mu.Lock()
 	if r.subject == "" {
-		r.subject = r.reply // it is over at once
+		r.subject = r.reply // the answer ends at once
 	}
 	r.mu.Unlock()
 	for n := 1; len(json) > chunkSize; n++ {
@@ -239,7 +239,7 @@ func (r *Responder) chunks(json []byte) []byte {
 		r.send(&busv1.Frame{Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: json[:chunkSize]}}})
 		json = json[chunkSize:]
 		if n%largeWindow == 0 {
-			_ = conn.nc.FlushTimeout(largeWait) // what it cannot send fails by itself
+			_ = conn.nc.FlushTimeout(largeWait) // a failed send is reported later
 		}
 	}
 	return json
@@ -247,7 +247,7 @@ func (r *Responder) chunks(json []byte) []byte {
 
 func (r *Responder) fail(e *fault.Error) { r.end(wire.FromFault(e)) }
 
-// abandon ends the responder without a word.
+// abandon ends the responder without a frame.
 func (r *Responder) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,8 +257,8 @@ func (r *Responder) abandon() {
 
 func (r *Responder) close() { r.abandon() }
 
-// publish sends one frame, and reports whether it left. One too large for a message is
-// replaced by a typed error: silence would cost the caller its whole deadline.
+// publish sends one frame, and reports whether it was sent. One too large for a message is replaced
+// by a typed error: silence would cost the caller its whole deadline.
 func (r *Responder) publish(f *busv1.Frame) bool {
 	if r.subject == "" {
 		r.subject = r.reply
@@ -296,7 +296,7 @@ func (r *Responder) publish(f *busv1.Frame) bool {
 		r.done = true
 	}
 	if err := r.server.conn.nc.Publish(r.subject, data); err != nil {
-		r.seq-- // nobody has seen it
+		r.seq-- // no receiver has seen it
 		log.Warn("answer not sent", "service", r.server.cfg.Service, "error", err)
 		return false
 	}

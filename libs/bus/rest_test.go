@@ -10,8 +10,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// Progress that has come is told before what the instance says of the call's end, for which
-// it was asked because this process was late.
+// Progress that has arrived is passed on before the call's end, even if the caller had to ask the
+// instance for the end because this process was late.
 func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	arrived := func(f *busv1.Frame) arrival {
@@ -46,7 +46,7 @@ func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// What the instance says of the end is known: nothing that waits may turn it into a loss.
+// Once the instance has reported the end, queued frames cannot turn it into a loss.
 func TestAnEndThatIsKnownStays(t *testing.T) {
 	t.Parallel()
 	data, _ := proto.Marshal(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: 2}}})
@@ -67,7 +67,7 @@ func TestAnEndThatIsKnownStays(t *testing.T) {
 	}
 }
 
-// A request that is not the first attempt of its call has a number; its call has none.
+// The request of a later attempt has a number; the id of its call has none.
 func TestCallOf(t *testing.T) {
 	t.Parallel()
 	id := NewCallID()

@@ -22,7 +22,7 @@ const (
 	maxSizes = 1024
 )
 
-// sizes are the large results that were made lately. Its zero value is ready.
+// sizes has the mean sizes of recent large results. Its zero value is ready.
 type sizes struct {
 	mu   sync.Mutex
 	mean map[sized]int // bytes
@@ -47,8 +47,8 @@ func mebibytes(n int) int {
 	return (n + 1<<20 - 1) >> 20
 }
 
-// note takes the mean of a tool's results half way to the one it has just made: the sum
-// of what calls take up is what counts, and a tool may have small and large ones.
+// note moves the mean of a tool's results halfway to the latest one. A mean is enough because the
+// sum over all calls counts, and a tool may have small and large results.
 func (s *sizes) note(req *busv1.Request, n int) {
 	of := sized{req.Method, req.Name}
 	s.mu.Lock()
@@ -78,7 +78,7 @@ func (s *sizes) note(req *busv1.Request, n int) {
 	s.mean[of] = mean
 }
 
-// resultSize is how many bytes a call's result has; 0 for what ends a call otherwise.
+// resultSize is the size of a call's result in bytes; 0 for any other end.
 func resultSize(body proto.Message) int {
 	if r, ok := body.(*busv1.Result); ok {
 		return len(r.GetJson())

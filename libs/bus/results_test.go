@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// As many calls with large results run at once as have room for them; those with small
-// results do not wait.
+// Calls with large results run concurrently as far as the budget allows; calls with small results
+// do not wait.
 func TestLargeResultsHaveRoom(t *testing.T) {
 	t.Parallel()
 	const calls, size, fit = 24, 8<<20 - 100, 8 // of 64 MiB
@@ -46,7 +46,7 @@ func TestLargeResultsHaveRoom(t *testing.T) {
 		_, err := caller.CallWith(within(t, 5*bustest.Patience), "svc", &busv1.Request{Method: "tools/call", Name: "large"}, bus.Options{Harmless: true})
 		return err
 	}
-	if err := large(); err != nil { // the first says how large they are
+	if err := large(); err != nil { // the first shows their size
 		t.Fatal(err)
 	}
 	ended := make(chan error, calls)

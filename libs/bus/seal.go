@@ -19,24 +19,23 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
-// An edge seals every request with the key of the service that it is for, and the
-// service checks the seal before it reads anything else (ADR 0030). The seal is the
-// last field of the message, over the name of the service and all bytes before it.
+// An edge seals every request with the key of the receiving service, and the service checks the
+// seal before it reads anything else (ADR 0030). The seal is the last field of the message, over
+// the name of the service and all bytes before it.
 
-// sealHead begins the field Request.seal: its tag, and the length of what follows.
+// sealHead is the beginning of the field Request.seal: its tag and length.
 var sealHead = [...]byte{0xaa, 0x01, sha256.Size}
 
 const sealSize = len(sealHead) + sha256.Size
 
-// sealSlack is how far the clocks of a service and an edge may differ: so long
-// after its deadline a sealed request is refused for being old. Copies of younger
-// ones are refused by their ids.
+// sealSlack is how far the clocks of a service and an edge may differ: a sealed request is refused
+// as old this long after its deadline. Copies of newer requests are refused by their ids.
 const sealSlack = 5 * time.Minute
 
 // sealer makes and checks the seals of one service's requests.
 type sealer struct {
 	service []byte
-	// macs are pools, one for each key: the first one seals, and all open.
+	// macs are pools, one for each key: the first one seals, and all of them open.
 	macs []*sync.Pool
 }
 
@@ -113,8 +112,8 @@ func fresh(req *busv1.Request, now time.Time) error {
 	return nil
 }
 
-// refuse notes a request that no edge has sealed for this service. Nothing is
-// answered: who sent it names the subject.
+// refuse counts a request without an edge's seal for this service. It is not answered, because its
+// sender chose the reply subject.
 func (s *Server) refuse(why error) {
 	n := s.refused.Add(1)
 	now := time.Now().UnixNano()
@@ -124,8 +123,8 @@ func (s *Server) refuse(why error) {
 	}
 }
 
-// sayUnsealed says that requests are not checked. On loopback, where people develop, it is
-// expected.
+// sayUnsealed logs that requests are not checked: as a warning, but on loopback, where that is
+// expected for development, only as information.
 func (s *Server) sayUnsealed() {
 	if s.seals != nil {
 		return

@@ -47,9 +47,8 @@ func sealing(t testing.TB, conn *bus.Conn) (*bus.Server, *atomic.Int32) {
 	return s, &ran
 }
 
-// A service with a key carries out what an edge has sealed for it, and nothing
-// else: not what was changed, is for another service, too old or a copy. Who sends
-// it is told nothing.
+// A service with a key runs only requests that an edge has sealed for it: none that was changed, is
+// for another service, is too old, or is a copy. The sender receives no answer.
 func TestCase69SealedRequests(t *testing.T) {
 	t.Parallel()
 	url, master := bustest.Server(t), secret.NewKey()
@@ -122,10 +121,10 @@ func TestCase69SealedRequests(t *testing.T) {
 			if err := nc.PublishRequest("mcp.call.svc.tools.call", reply, data); err != nil {
 				t.Fatal(err)
 			}
-			if name != "a copy" { // which the id gives away, after the seal
+			if name != "a copy" { // which is found by its id, after the seal
 				bustest.Eventually(t, "it is refused", func() bool { return s.Stats().Refused == refused+1 })
 			}
-			// What comes after it was carried out: so was what came before, or never.
+			// A later request has run, so an earlier one has run too, or never will.
 			if _, err := bustest.Caller(t, edge).Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +142,7 @@ func TestCase69SealedRequests(t *testing.T) {
 	}
 }
 
-// at is an edge whose clock is off.
+// at is an edge with a wrong clock.
 func at(t *testing.T, url string, master secret.Key, by time.Duration) *bus.Conn {
 	t.Helper()
 	conn, err := bus.Connect(t.Context(), bus.Config{
@@ -156,8 +155,7 @@ func at(t *testing.T, url string, master secret.Key, by time.Duration) *bus.Conn
 	return conn
 }
 
-// While keys are changed, edges that have the old one and those that have the new
-// one are served.
+// During a change of keys, edges with the old key and edges with the new one are served.
 func TestSealsWhileKeysChange(t *testing.T) {
 	t.Parallel()
 	url, before, after := bustest.Server(t), secret.NewKey(), secret.NewKey()
@@ -169,7 +167,7 @@ func TestSealsWhileKeysChange(t *testing.T) {
 	}
 }
 
-// BenchmarkSeal is what a seal costs, made and checked.
+// BenchmarkSeal measures making and checking a seal.
 func BenchmarkSeal(b *testing.B) {
 	for name, size := range map[string]int{"100B": 100, "4KiB": 4 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
@@ -188,8 +186,8 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// A command that a person waits for ends when NATS does not let it in or is not there, and
-// says what is missing.
+// A command that a person waits for ends if NATS rejects it or is not there, and says what is
+// missing.
 func TestEndRefused(t *testing.T) {
 	t.Parallel()
 	f := bustest.NewFleet(t)
@@ -207,7 +205,7 @@ func TestEndRefused(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "NATS at nats://127.0.0.1:1 does not answer") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("a URL without a scheme: %v", err)
 	}
-	// One that is away does no harm.
+	// A server that is away does no harm.
 	conn, err := bus.Connect(ctx, func() bus.Config {
 		cfg := f.Config(t, permission.Operator)
 		cfg.URL, cfg.EndRefused = "nats://127.0.0.1:1,"+cfg.URL, true
@@ -219,7 +217,7 @@ func TestEndRefused(t *testing.T) {
 	conn.Close()
 }
 
-// What NATS denies a command is told once: by the error that says it, or else in the log.
+// A permission that NATS denies to a command is reported once: in its error, otherwise in the log.
 func TestDeniedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	f := bustest.NewFleet(t, bustest.Of(t, "svc"))
@@ -249,7 +247,7 @@ func TestDeniedIsToldOnce(t *testing.T) {
 	}
 }
 
-// A program that goes on trying says in its log at once which secret is missing.
+// A program that keeps retrying logs immediately which secret is missing.
 func TestRefusedIsTold(t *testing.T) {
 	t.Parallel()
 	f := bustest.NewFleet(t)

@@ -18,40 +18,38 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// Handler carries out one call. Its context ends at the deadline, when the
-// caller gives up, and when the server is told to stop at once. It returns a
-// terminal frame's body: *busv1.Result, *busv1.InputRequired or *busv1.Task.
-// An error that is no *fault.Error reaches the caller as internal, unread. A
-// panic ends the call, not the process.
+// Handler carries out one call. Its context ends at the deadline, when the caller gives up, and
+// when the server is told to stop at once. It returns the body of a terminal frame: *busv1.Result,
+// *busv1.InputRequired or *busv1.Task. An error that is not a *fault.Error reaches the caller as
+// internal, without its text. A panic ends the call, not the process.
 type Handler func(ctx context.Context, req *busv1.Request, out *Responder) (proto.Message, error)
 
-// ServerConfig says what a server serves.
+// ServerConfig configures a Server.
 type ServerConfig struct {
 	// Service is the name that calls are addressed to: a ValidName.
 	Service string
 	Handler Handler
-	// Concurrency is how many calls run at once. Default 64. Four times as many
-	// wait for a slot, of one caller half of these; more are refused as
-	// Overloaded. Calls that tools make have as many of their own, at each depth.
+	// Concurrency is how many calls run at once. Default 64. Four times as many may wait for a
+	// slot, half of these from one caller; more are refused as Overloaded. Calls made by tools have
+	// separate slots, as many at each depth.
 	Concurrency int
-	// Observe, unless nil, is told of every call and run of a task that a handler ended, with the
-	// terminal frame's body or the error. It must not block.
+	// Observe, unless nil, is called after every call and run of a task that a handler ended, with
+	// the terminal frame's body or the error. It must not block.
 	Observe func(ctx context.Context, req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
-	// Logger, unless nil, is the log for a request whose handler panics, or fails in a way that its
-	// caller is not told. By default it is the connection's log.
+	// Logger, unless nil, returns the logger for a request whose handler panics, or fails for a
+	// reason that its caller is not told. The default is the connection's logger.
 	Logger func(req *busv1.Request) *slog.Logger
-	// Clean, unless nil, takes the secrets out of the text of a panic or an error before it
-	// is logged.
+	// Clean, unless nil, removes secrets from the text of a panic or an error before it is logged.
 	Clean func(text string) string
 }
 
 const (
 	//limit:call concurrent calls of an instance, unless `WithConcurrency` says otherwise | four times as many wait
 	defaultConcurrency = 64
-	// maxDepths is how many depths of calls have slots of their own; edges let four
-	// calls of services stand above another one.
+	// maxDepths is how many depths of calls have separate slots; edges allow a depth of four below
+	// a client's call.
 	maxDepths = 5
-	// maxRemaining is the longest a caller may say that it waits.
+	// maxRemaining is the longest time that a request may name as remaining.
 	maxRemaining = 48 * time.Hour
 )
 
@@ -67,13 +65,13 @@ type Server struct {
 	instance string
 	// taking brings the calls for any instance, and those for this one.
 	taking []*nats.Subscription
-	// control is what calls in flight need: cancellations, and permits.
+	// control brings the messages for calls in flight: cancellations and permits.
 	control []*nats.Subscription
 
 	stop    context.CancelCauseFunc
 	ctx     context.Context
 	running sync.WaitGroup
-	// fetching ends when Drain begins, and fetchers are who minds.
+	// fetching ends when Drain begins; fetchers are the functions that depend on it.
 	fetching context.Context
 	leave    context.CancelFunc
 	fetchers sync.WaitGroup
@@ -89,27 +87,25 @@ type Server struct {
 	mu     sync.Mutex
 	live   map[string]*liveCall
 	recent recentCalls
-	// kept are calls with an idempotency key, begun all that asked for a permit.
+	// kept has calls with an idempotency key, begun all calls that asked for a permit.
 	kept, begun keptCalls
 
 	served, failed, overloaded atomic.Int64
-	// took is how long the handlers of those that were served did, together; durations
-	// counts them by it.
+	// took is the total time of the handlers of served calls; durations counts the calls by time.
 	took      atomic.Int64
 	durations histogram
 	tools     toolCounts
 
-	// seals checks requests; nil lets all pass. complained is when it was last said
-	// that some were refused.
+	// seals checks requests; nil accepts all. complained is the time of the last log line about
+	// refused ones.
 	seals               *sealer
 	refused, complained atomic.Int64
 }
 
-// liveCall is one that waits or runs here.
+// liveCall is a call that waits or runs here.
 type liveCall struct {
 	abort context.CancelFunc
-	// permit has the caller's word, once it is known. Nil for a call that needs
-	// none.
+	// permit receives the caller's decision; nil for a call that needs none.
 	permit chan *busv1.Permit
 }
 
@@ -121,7 +117,7 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	return serve(ctx, conn, cfg)
 }
 
-// ServeGateway is Serve for the Gateway, whose name cfg need not have.
+// ServeGateway is Serve for the Gateway; cfg need not have its name.
 func ServeGateway(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	cfg.Service = Gateway
 	return serve(ctx, conn, cfg)
@@ -182,10 +178,10 @@ func (s *Server) subscribe(ctx context.Context) error {
 	return s.conn.Flush(ctx)
 }
 
-// Config is what the server serves.
+// Config returns the server's configuration.
 func (s *Server) Config() ServerConfig { return s.cfg }
 
-// Conn is the server's connection.
+// Conn returns the server's connection.
 func (s *Server) Conn() *Conn { return s.conn }
 
 // Fetch runs f, which takes work of the service from elsewhere than the calls'
@@ -199,12 +195,11 @@ func (s *Server) Fetch(f func(ctx context.Context)) {
 	}
 }
 
-// Go runs f, for which Drain waits as for a call: ctx ends when the service is to
-// stop at once.
+// Go runs f; Drain waits for it as for a call. ctx ends when the service must stop immediately.
 func (s *Server) Go(f func(ctx context.Context)) { s.running.Go(func() { f(s.ctx) }) }
 
 // Run carries out a request that is not a call, such as a run of a task, in the way calls are
-// carried out. Its ctx also ends when somebody cancels it by its id.
+// carried out. Its ctx also ends when the request is cancelled by its id.
 func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Context) (proto.Message, error)) (proto.Message, *fault.Error) {
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
@@ -229,7 +224,7 @@ func (s *Server) receive(msg *nats.Msg) {
 		own = sender != "" && subject.OwnReply(Gateway+"."+sender, msg.Reply)
 	}
 	if !own {
-		return // nobody would hear, or somebody who did not ask
+		return // the reply would reach no caller, or a wrong one
 	}
 	large := len(msg.Data) > sealAtOnce
 	if !large && !s.genuine(msg.Data) {
@@ -258,8 +253,8 @@ func (s *Server) receive(msg *nats.Msg) {
 	})
 }
 
-// sealAtOnce is how large a request is whose seal is checked where NATS delivers it. The
-// check of a larger one takes up to 3 ms, for which nothing else would be delivered.
+// sealAtOnce is the largest request, in bytes, whose seal is checked in the goroutine in which NATS
+// delivers it. The check of a larger one takes up to 3 ms and would delay other messages.
 const sealAtOnce = 64 << 10
 
 // genuine reports whether an edge has sealed a request for this service.
@@ -288,7 +283,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 	}
 	req.Id = ofSender(out.sender, req.Id)
-	switch { // of another call, so it needs no slot; services ask nothing
+	switch { // about another call, so it needs no slot; services may not ask
 	case out.sender != "":
 	case req.Method == callOutcome:
 		out.end(s.kept.outcome(req.Name))
@@ -342,7 +337,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		return
 	}
 	if ctx.Err() != nil {
-		// Late, or cancelled while it waited: nobody listens, nothing runs.
+		// Late, or cancelled while it waited: no caller waits, nothing runs.
 		f := tooLate(s.cfg.Service)
 		ended(ctx, nil, f)
 		out.fail(f)
@@ -383,7 +378,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	out.end(body)
 }
 
-// ofSender is the id of a call of a service, which no other one's can be.
+// ofSender makes the id of a service's call unique among all services.
 func ofSender(sender, id string) string {
 	if sender == "" {
 		return id
@@ -405,8 +400,8 @@ func tooLate(service string) *fault.Error {
 	return fault.New(fault.DeadlineExceeded, "service %s got the call too late to start it", service).Ran(fault.No)
 }
 
-// admit records the call as live. It refuses one that is live or was seen
-// before: nothing runs twice unasked.
+// admit records the call as live. It refuses a call that is live or was seen before, so that
+// nothing runs twice by accident.
 func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -433,7 +428,7 @@ func (s *Server) cancel(msg *nats.Msg) {
 	}
 	s.mu.Lock()
 	call := s.live[c.Id]
-	// One that overtook its call is remembered as if the call had been here.
+	// A cancellation that overtook its call is remembered as if the call had been received.
 	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
 	if call != nil {
@@ -441,18 +436,16 @@ func (s *Server) cancel(msg *nats.Msg) {
 	}
 }
 
-// Drain stops taking calls and tasks, finishes those already delivered, and
-// returns when their answers have reached the bus. When ctx ends first, those
-// still running are cancelled, and a task goes to another instance; handlers
-// that go on nevertheless are left behind.
+// Drain stops taking calls and tasks, finishes those already delivered, and returns when their
+// answers have reached the bus. If ctx ends first, running calls are cancelled, and tasks go to
+// another instance; handlers that continue nevertheless are left behind.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.leave()
 	s.mu.Unlock()
 	s.fetchers.Wait()
-	// While NATS is away nothing is delivered, and its library's drain would
-	// wait for it.
-	for _, sub := range s.taking { // calls in flight need the others yet
+	// While NATS is away nothing is delivered, and the drain of its library would wait.
+	for _, sub := range s.taking { // calls in flight still need the others
 		if !s.conn.Connected() {
 			_ = sub.Unsubscribe()
 			continue

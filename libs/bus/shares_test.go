@@ -14,15 +14,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// of is a call that counts for a payer.
+// of is a call that counts for an account.
 func of(payer string, depth uint32) *busv1.Request {
 	req := toolCall(`{}`)
 	req.Name, req.Share = payer, &busv1.Share{Payer: []byte(payer), Depth: depth}
 	return req
 }
 
-// One caller that asks for all it can leaves room for others: places to wait,
-// and slots at once.
+// A caller that makes as many calls as possible leaves waiting room and free slots for others.
 func TestM13OneCallerLeavesRoom(t *testing.T) {
 	t.Parallel()
 	const size = 16
@@ -35,7 +34,7 @@ func TestM13OneCallerLeavesRoom(t *testing.T) {
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	}})
 	caller := newCaller(t, url)
-	const most = size - size/8 + 2*size // slots but the spare ones, and half of the places
+	const most = size - size/8 + 2*size // all but the spare slots, and half of the waiting room
 	hog := make(chan error, 2*most)
 	for range cap(hog) {
 		go func() {
@@ -106,8 +105,7 @@ func TestM13WaitingCallersTakeTurns(t *testing.T) {
 	}
 }
 
-// Calls that tools of a service make of the same service do not wait for the
-// slots that their callers have.
+// Calls that a service's tools make to the same service do not wait for the slots of their callers.
 func TestM13NestedCallsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	const size, depth = 4, 4
@@ -139,7 +137,7 @@ func TestM13NestedCallsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// Those that give up while they wait leave nothing behind.
+// Calls that give up while they wait leave nothing behind.
 func TestM13GivenUpWhileWaiting(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -156,7 +154,7 @@ func TestM13GivenUpWhileWaiting(t *testing.T) {
 		first <- err
 	}()
 	await(t, "the slot is taken", busy)
-	for range 3 { // more than there are places
+	for range 3 { // more than may wait
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 4)
 		for i := range cap(gone) {

@@ -18,7 +18,7 @@ const (
 	// calls.
 	minGrace = 100 * time.Millisecond
 	// maxUnheard is how long an instance may send nothing about a call that another instance can
-	// take: twice the time to its first sign of life.
+	// take: twice the time to its first heartbeat.
 	//limit:silence silence of an instance since it was sent a call | another instance takes the call if it can
 	maxUnheard = 2 * FirstAlive
 	// maxStall is how long a connected instance may be silent if no other instance can take its
@@ -69,8 +69,8 @@ func (c *Caller) pending() uint64 {
 
 // wait returns the terminal frame, or the reason why none will come. unheard is how long the first
 // frame may take. It is one loop over these events: frames arrive; the timer ends (see below); the
-// flush of catchUp ends; the instance says what it knows of the call (ask); the connection leaves
-// its NATS server; ctx ends. The timer ends first for silence, and then each step makes more
+// flush of catchUp ends; the instance answers what it knows about the call (ask); the connection
+// leaves its NATS server; ctx ends. The timer ends first for silence, and then each step makes more
 // certain that the instance is lost, not this process or the bus late: flush the connection, wait
 // while bytes still arrive, wait until received frames are delivered, ask NATS whether the instance
 // is connected (probe). Only after all of them the call is lost. Any frame starts again from the
@@ -91,7 +91,7 @@ func (a *attempt) wait(ctx context.Context, x *exchange, unheard time.Duration) 
 	// received is the byte count at the last look while the flush is pending. due is the number of
 	// frames that must be delivered after the flush before silence counts.
 	var received, due uint64
-	// missed delivers what the instance knows of the call, because its frames may have been lost
+	// missed delivers the instance's answer about the call, because its frames may have been lost
 	// with a NATS server. It is nil if nothing was asked.
 	var missed <-chan missing
 	// alive starts the wait for silence again.
@@ -144,8 +144,8 @@ func (a *attempt) wait(ctx context.Context, x *exchange, unheard time.Duration) 
 				return a.found(m)
 			}
 		case <-server.ctx.Done():
-			// The request or its answer may be lost with the NATS server. The instance can say so
-			// once it is reached over another server.
+			// The request or its answer may be lost with the NATS server. The instance can report
+			// that once it is reached over another server.
 			server = conn.server.Load()
 			stop()
 			alive()
@@ -167,7 +167,7 @@ func (a *attempt) wait(ctx context.Context, x *exchange, unheard time.Duration) 
 				// in the socket.
 				quietUntil = now.Add(AliveEvery)
 			case !checked && conn.Connected():
-				// A sign of life may be queued behind a large answer, or the machine is busy.
+				// A heartbeat may be queued behind a large answer, or the machine is busy.
 				stop()
 				caughtUp, stop = conn.catchUp(a.deadline)
 				checked, received, quietUntil = true, conn.received(), now.Add(maxCatchUp)
@@ -238,7 +238,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// lost returns the error of a call whose instance gives no sign of life.
+// lost returns the error of a call whose instance sends no heartbeat.
 func (a *attempt) lost() *fault.Error {
 	if a.asks && !a.permitted {
 		return fault.New(fault.PeerLost, "service %s stopped answering before it began; nothing was started", a.service).Ran(fault.No)

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// object is a JSON object of n bytes; none, or 2 and more.
+// object is a JSON object of n bytes; n is 0, or 2 and more.
 func object(n int) []byte {
 	if n < 7 {
 		return []byte("{}")[:n]
@@ -80,7 +80,7 @@ func TestResultOfAnySizeArrives(t *testing.T) {
 	}
 }
 
-// Large results of several calls at once stay apart.
+// Large results of several concurrent calls are not mixed.
 func TestChunksOfCallsDoNotMix(t *testing.T) {
 	t.Parallel()
 	result := func(name string) []byte { return []byte(`{"":"` + strings.Repeat(name, 700<<10-7) + `"}`) }
@@ -111,8 +111,8 @@ func TestChunksOfCallsDoNotMix(t *testing.T) {
 	}
 }
 
-// What cannot travel is dropped when it is a notification, and said when it
-// is the answer; never silence.
+// A notification that is too large is dropped; an answer that is too large becomes an error. The
+// caller never waits in silence.
 func TestWhatCannotTravel(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

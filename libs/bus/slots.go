@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// slots are the calls that an instance runs at once, and those that wait for
-// one to end, of one depth; or the MiB of their large results (results.go). A call has a
-// weight: one slot, or as many MiB. Tenants compete for them, and callers within a tenant,
-// by share (ADR 0017): who waits gets the next slot that is free if it has the
-// fewest, and the last few are not for a tenant that has half of all.
+// slots limit the calls of one depth that an instance runs concurrently, and queue the others; or
+// they limit the MiB of large results (results.go). A call has a weight: one slot, or a number of
+// MiB. Tenants compete for slots, and callers within a tenant, by share (ADR 0017): the waiting
+// share with the fewest slots gets the next free one, and a tenant that has half of all slots does
+// not get the last few.
 type slots struct {
 	size, spare, queueSlots int
 
@@ -21,8 +21,8 @@ type slots struct {
 	running, waiting int
 	shares           map[shareName]*share
 	tenants          map[string]*tenant
-	// turn are the shares of which calls wait, in the order in which they are
-	// served where they have equally many slots.
+	// turn are the shares with waiting calls, in the order in which they are served if they have
+	// equally many slots.
 	turn []*share
 }
 
@@ -30,15 +30,15 @@ type slots struct {
 // is its own tenant. Calls with an empty account are not limited.
 type shareName struct{ tenant, account string }
 
-// share is what one caller has.
+// share has the slots and waiting calls of one caller.
 type share struct {
 	name    shareName
 	of      *tenant
 	running int
-	queue   list.List // of the *waiter that wait, the oldest first
+	queue   list.List // waiting *waiter, the oldest first
 }
 
-// tenant is what all callers of one have together.
+// tenant is the sum over all callers of a tenant.
 type tenant struct {
 	name                     string
 	shares, running, waiting int
@@ -48,9 +48,9 @@ type tenant struct {
 type waiter struct {
 	since   time.Time
 	weight  int
-	ready   chan struct{} // closed when it has a slot, or gives way
+	ready   chan struct{} // closed when it gets a slot or gives way
 	granted bool          // guarded by the lock of its slots
-	gone    bool          // gave way to a caller that has less
+	gone    bool          // gave way to a caller with less
 }
 
 func newSlots(size int) *slots {
@@ -61,18 +61,17 @@ func newSlots(size int) *slots {
 	return s
 }
 
-// now is how many calls run, and wait.
+// now returns how many calls run, and how many wait.
 func (s *slots) now() (running, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running, s.waiting
 }
 
-// take waits for weight slots, which release gives back. One call may have more than there
-// are, while it is alone. It returns nil at once when
-// no place to wait is left, all in all or for this tenant, or when those before it
-// wait longer than it has time; and when ctx ends first, or one that has less takes
-// its place.
+// take waits for weight slots, which release gives back. A call that runs alone may have more slots
+// than exist. take returns nil at once if the queue is full, in total or for this tenant, or if
+// earlier calls would wait for longer than the call has time. It also returns nil if ctx ends
+// first, or if a caller with less takes the call's place in the queue.
 func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 	s.mu.Lock()
 	sh := s.share(name)
@@ -93,7 +92,7 @@ func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 	element := sh.queue.PushBack(w)
 	s.waiting++
 	sh.of.waiting++
-	s.serve() // those before it may be others than those whom the spare slots are for
+	s.serve() // earlier calls may not be allowed to use the spare slots
 	s.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -114,7 +113,7 @@ func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 	return nil
 }
 
-// share is what a caller has.
+// share returns the share of a caller.
 func (s *slots) share(name shareName) *share {
 	sh := s.shares[name]
 	if sh != nil {
@@ -184,7 +183,7 @@ func (s *slots) add(name shareName, weight int) *share {
 	return sh
 }
 
-// run counts slots that a share has from now on; fewer than 0 that it has no more.
+// run adds slots to a share; a negative weight removes them.
 func (s *slots) run(sh *share, weight int) {
 	s.running += weight
 	sh.running += weight
@@ -197,7 +196,7 @@ func (s *slots) mayRun(sh *share, weight int) bool {
 	return free >= s.spare || free >= 0 && (2*(sh.of.running+weight-1) < s.size || sh.name.account == "") || s.running == 0
 }
 
-// serve gives the slots that are free to those who wait.
+// serve gives free slots to waiting calls.
 func (s *slots) serve() {
 	for s.running < s.size {
 		next := -1
@@ -220,7 +219,7 @@ func (s *slots) serve() {
 	}
 }
 
-// fewer reports whether a share has less than another: its tenant, or itself.
+// fewer reports whether a share has less than another: first by tenant, then by share.
 func (sh *share) fewer(other *share) bool {
 	if sh.of != other.of {
 		return sh.of.running < other.of.running
@@ -228,7 +227,7 @@ func (sh *share) fewer(other *share) bool {
 	return sh.running < other.running
 }
 
-// leave gives the place of a call that waits no more to others.
+// leave removes a call that no longer waits from the queue.
 func (s *slots) leave(sh *share, element *list.Element) {
 	sh.queue.Remove(element)
 	s.waiting--
@@ -238,7 +237,7 @@ func (s *slots) leave(sh *share, element *list.Element) {
 	}
 }
 
-// drop forgets a share that has nothing here.
+// drop forgets a share without slots and waiting calls.
 func (s *slots) drop(sh *share) {
 	if sh.running > 0 || sh.queue.Len() > 0 || s.shares[sh.name] != sh {
 		return
@@ -249,9 +248,9 @@ func (s *slots) drop(sh *share) {
 	}
 }
 
-// workers run each job in a goroutine of its own at once, as go does, but keep
-// some goroutines for the next: their stacks have grown to what a call needs,
-// which shows in the rate of small calls (make bench).
+// workers run each job at once in a goroutine of its own, as go does, but keep some goroutines for
+// later jobs: their stacks have already grown to the size that a call needs, which increases the
+// rate of small calls (make bench).
 type workers struct {
 	jobs chan func()
 	idle atomic.Int64
@@ -262,7 +261,7 @@ func newWorkers(keep int) *workers {
 	return &workers{jobs: make(chan func()), keep: int64(keep)}
 }
 
-// do starts a job. The goroutines that wait for more end with ctx.
+// do starts a job. Idle goroutines end with ctx.
 func (w *workers) do(ctx context.Context, job func()) {
 	select {
 	case w.jobs <- job:

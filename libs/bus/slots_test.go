@@ -9,8 +9,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// F8: a share of which one call waits for long does not grow with each one that
-// came and was cancelled: places bound those that wait, and nobody else is kept.
+// F8: a share in which one call waits for long does not grow with each call that came and was
+// cancelled: the queue holds only waiting calls, and their number is limited.
 func TestF8SlotsForgetWhoLeft(t *testing.T) {
 	t.Parallel()
 	s := newSlots(1)
@@ -48,7 +48,7 @@ func TestF8SlotsForgetWhoLeft(t *testing.T) {
 	}
 }
 
-// A call whose result is large counts as many MiB as results of its kind had lately.
+// A call with a large result counts as many MiB as recent results of its kind had.
 func TestSizesOfResults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -87,7 +87,8 @@ func TestSizesOfResults(t *testing.T) {
 	}
 }
 
-// Who needs more than there is waits until nobody has any; what turns out to be needed counts.
+// A call that needs more slots than exist waits until all are free; slots that it turns out to need
+// later count.
 func TestSlotsOfWeight(t *testing.T) {
 	t.Parallel()
 	s := newSlots(8)

@@ -20,8 +20,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// An instance that is connected but silent keeps its call, which nobody else can have, for
-// 0.9 s, and on a machine that is slow itself for three.
+// An instance that is connected but silent keeps a call that no other instance can take for 0.9 s,
+// and on a slow machine for 3 s.
 func TestStalledInstance(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestStalledInstance(t *testing.T) {
 				c.then(t, process)
 				err = await(t, "the call ends", ended)
 				took = time.Since(begun)
-				// One that ends before its permit has left never runs, which is certain.
+				// A call that ends before its permit was sent certainly never runs.
 				before := name == "it ends" && fault.Is(err, fault.Unavailable) && fault.From(err).Executed == fault.No
 				if c.reason != "" && !fault.Is(err, c.reason) && !before {
 					t.Errorf("after %v: %v", took, err)
@@ -69,7 +69,7 @@ func TestStalledInstance(t *testing.T) {
 			took, err := call()
 			switch name {
 			case "it goes on":
-				// A machine that is busy stops it for longer.
+				// On a busy machine it is suspended for longer.
 				for n := 1; n < 10 && fault.Is(err, fault.PeerLost); n++ {
 					bustest.Eventually(t, "the instance takes calls again", taken)
 					took, err = call()
@@ -85,7 +85,7 @@ func TestStalledInstance(t *testing.T) {
 				if took < bus.MaxSilence {
 					t.Errorf("given up after %v", took)
 				}
-				// A machine that others use may be slow meanwhile, and its caller patient.
+				// A shared machine may be slow meanwhile, and then the caller waits longer.
 				bustest.Eventually(t, "one is given up within a second", func() bool {
 					if took < time.Second {
 						return true
@@ -100,8 +100,8 @@ func TestStalledInstance(t *testing.T) {
 	}
 }
 
-// A call with a key whose instance was silent for too long is not cancelled: it has begun,
-// and its answer waits for whoever asks.
+// A call with a key whose instance was silent for too long is not cancelled: it has begun, and its
+// answer is kept for a repetition.
 func TestStalledInstanceKeepsTheAnswer(t *testing.T) {
 	t.Parallel()
 	process, caller := stoppable(t, bustest.Server(t))
@@ -123,7 +123,7 @@ func TestStalledInstanceKeepsTheAnswer(t *testing.T) {
 		return id, await(t, "the call ends", ended)
 	}
 	id, err := lost("k0")
-	for n := 1; n < 5 && err == nil; n++ { // it was over before a busy machine had stopped it
+	for n := 1; n < 5 && err == nil; n++ { // it ended before a busy machine had suspended it
 		signal(t, process, syscall.SIGCONT)
 		id, err = lost(fmt.Sprint("k", n))
 	}
@@ -138,7 +138,7 @@ func TestStalledInstanceKeepsTheAnswer(t *testing.T) {
 	})
 }
 
-// An instance that does not know the question says so, which is no silence.
+// An instance that does not know the question answers so, which ends the silence.
 func TestOutcomeIsNotKnownThere(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -170,7 +170,8 @@ func TestOutcomeIsNotKnownThere(t *testing.T) {
 	}
 }
 
-// stoppable starts an instance of "svc" that can be stopped, and returns who calls it.
+// stoppable starts an instance of "svc" that can be suspended, and returns its process and a
+// caller.
 func stoppable(t *testing.T, url string) (*os.Process, *edges.Caller) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -184,7 +185,7 @@ func stoppable(t *testing.T, url string) (*os.Process, *edges.Caller) {
 	return cmd.Process, caller
 }
 
-// stop returns when a process does nothing any more.
+// stop suspends a process, and returns once it is suspended.
 func stop(t *testing.T, p *os.Process) {
 	t.Helper()
 	signal(t, p, syscall.SIGSTOP)

@@ -19,8 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// stoppableCaller names the variable by which the test binary starts itself
-// as a caller.
+// stoppableCaller is the environment variable with which the test binary starts itself as a caller.
 const stoppableCaller = "BUSBAR_TEST_CALLER"
 
 // callAndPrint is that caller: it makes one call and prints how it ended.
@@ -44,15 +43,15 @@ func callAndPrint(url string) {
 	fmt.Println("answered", conn.NATS().Stats().Reconnects)
 }
 
-// A process that was itself stopped must not take its own silence for the
-// service's: the answer is waiting in the socket.
+// A process that was itself suspended must not mistake its own silence for the service's: the
+// answer is waiting in the socket.
 func TestCallSurvivesStoppedCaller(t *testing.T) {
 	t.Parallel()
 	survivesStop(t, bustest.Server(t))
 }
 
-// survivesStop stops a process that waits for a call, for longer than any silence that it
-// takes for the end of a service or of its NATS server.
+// survivesStop suspends a process that waits for a call, for longer than any silence after which it
+// gives up a service or its NATS server.
 func survivesStop(t *testing.T, url string) {
 	t.Helper()
 	started, release := make(chan struct{}), make(chan struct{})

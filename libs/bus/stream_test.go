@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// kept is stream EVT as its administrator sees it.
+// kept is stream EVT with an administrator's access.
 type kept struct {
 	t  *testing.T
 	js jetstream.JetStream
@@ -42,7 +42,7 @@ func (k kept) stream() jetstream.Stream {
 	return s
 }
 
-// frames are all that is stored, in order, behind everything sent so far.
+// frames returns all stored frames in order, after everything sent so far has arrived.
 func (k kept) frames() []*busv1.Frame {
 	k.t.Helper()
 	ack, err := k.js.Publish(k.t.Context(), "mcp.evt.marker.updated", nil)
@@ -70,7 +70,7 @@ func (k kept) frames() []*busv1.Frame {
 	return all
 }
 
-// drop has the oldest messages gone, all but the last ones.
+// drop deletes the oldest messages, all but the last ones.
 func (k kept) drop(left uint64) {
 	k.t.Helper()
 	if err := k.stream().Purge(k.t.Context(), jetstream.WithPurgeKeep(left)); err != nil {
@@ -91,7 +91,7 @@ func kinds(frames []*busv1.Frame) string {
 	return strings.Join(all, ", ")
 }
 
-// An answer that is over at once costs the stream nothing, whatever it is.
+// An answer that ends at once uses no room of the stream, whatever it is.
 func TestFastAnswerIsNotKept(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -110,14 +110,14 @@ func TestFastAnswerIsNotKept(t *testing.T) {
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
 	caller, evt := keepingCaller(t, url), keptOn(t, url)
-	slow := 0 // answers of a busy machine, which began with a sign of life
+	slow := 0 // answers on a busy machine, which began with a heartbeat
 	for _, name := range []string{"result", "large", "task", "error", "panic"} {
 		s := caller.NewStream()
 		frame, err := callOn(caller, t.Context(), s, "svc", &busv1.Request{Method: "tools/call", Name: name}, func(f *busv1.Frame) {
 			if f.GetAlive() == nil {
 				t.Errorf("%s: a frame before the end: %v", name, f)
 			}
-			if f.Seq == 1 { // later ones are of a large answer, which takes its time
+			if f.Seq == 1 { // later ones belong to a large answer, which takes longer
 				slow++
 			}
 		})
@@ -139,7 +139,7 @@ func TestFastAnswerIsNotKept(t *testing.T) {
 	}
 }
 
-// An answer that is not over at once is kept from its first frame on.
+// An answer that does not end at once is kept from its first frame on.
 func TestSlowAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T) (url string, evt kept, release chan struct{}) {
@@ -172,7 +172,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 		{"progress", "1 progress, 2 log, 3 result"},
 		{"large", "1 progress, 2 chunk, 3 chunk, 4 result"},
 		{"fault", "1 progress, 2 error"},
-		// It goes on after this, so the caller keeps it.
+		// The call continues after this, so the caller keeps it.
 		{"ask", "1 inputrequired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 			})
 			done <- err
 		}()
-		for range 4 { // a caller that did not hear these would be gone by the fourth
+		for range 4 { // a caller that did not hear these would give up by the fourth
 			await(t, "a sign of life", signs)
 		}
 		close(release)
@@ -242,13 +242,13 @@ func TestSlowAnswerIsKept(t *testing.T) {
 	})
 }
 
-// keeps makes a call, and says what is kept of it. call reports whether the machine was so
-// busy that a sign of life came first, which is kept too.
+// keeps makes a call, and checks which frames are kept. call reports whether the machine was so
+// busy that a heartbeat came first, which is kept too.
 func keeps(t *testing.T, evt kept, want string, call func() (alive bool)) {
 	t.Helper()
 	unspoilt(t, func() bool {
 		if call() {
-			evt.frames() // all of it is there
+			evt.frames() // everything is stored
 			evt.drop(0)
 			return false
 		}
@@ -259,8 +259,8 @@ func keeps(t *testing.T, evt kept, want string, call func() (alive bool)) {
 	})
 }
 
-// A service keeps frames where they are its own, and nowhere else: a caller
-// could have it write what the caller itself may not.
+// A service keeps frames only on its own subjects: otherwise a caller could make it write where the
+// caller itself may not.
 func TestServiceKeepsOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -308,7 +308,7 @@ func TestServiceKeepsOnlyItsOwn(t *testing.T) {
 				case msg.Subject == "mcp.call.svc.tools.call", strings.HasPrefix(msg.Subject, "$JS."), strings.HasPrefix(msg.Subject, "_INBOX."), strings.HasPrefix(msg.Subject, "$SRV."):
 					continue
 				case c.obeyed && msg.Subject == "mcp.live."+strings.TrimPrefix(want, "mcp.evt."):
-					continue // a sign of life, of a busy machine
+					continue // a heartbeat, on a busy machine
 				case msg.Subject != want || proto.Unmarshal(msg.Data, frame) != nil || frame.Seq != seq:
 					t.Fatalf("stream %q: heard %q on %s, want frame %d on %s", c.stream, msg.Data, msg.Subject, seq, want)
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Without its stream, or with a full one, calls go on as if nobody needed it.
+// Without the stream, or with a full one, calls work as if it were not needed.
 func TestCallsNeedNoStream(t *testing.T) {
 	t.Parallel()
 	for name, breakIt := range map[string]func(*testing.T, kept){
@@ -81,7 +81,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 			if err := caller.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{}`)}); err == nil {
 				t.Error("a message is said to be kept")
 			}
-			// Who comes back is told, while the call goes on too.
+			// A client that comes back is told, even while the call runs.
 			began, running := time.Now(), caller.NewStream()
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})

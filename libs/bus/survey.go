@@ -12,27 +12,27 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Reading is what an instance says of itself: who it is, and its counts.
+// Reading is an instance's answer to a survey: its identity and its counts.
 type Reading struct {
 	Service, Instance, Version string
 	Stats
-	// NotReady is why the instance is not ready, by its own word; empty where it is, or
-	// is of a release that does not say.
+	// NotReady is the instance's own reason why it is not ready; empty if it is ready, or if its
+	// release does not report this.
 	NotReady string
-	// Started is when the instance started; zero if it does not say.
+	// Started is when the instance started; zero if it does not report it.
 	Started time.Time
 	// Tools are counts by tool, of at most 256 tools that were called.
 	Tools map[string]ToolStats
 }
 
-// maxReadings bounds a survey, which anyone on the bus may answer.
+// maxReadings limits the answers to a survey, because anyone on the bus may answer.
 const maxReadings = 10_000
 
-// quiet is how long nobody answers before a survey is over.
+// quiet is the time without an answer after which a survey ends.
 const quiet = 150 * time.Millisecond
 
-// Survey asks every instance that is described for its counts, and returns what came
-// within a time. It costs each of them one message.
+// Survey asks every instance that called Describe for its counts, and returns the answers that
+// arrived in time. It costs each instance one message.
 func (c *Conn) Survey(ctx context.Context, within time.Duration) (all []Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -52,7 +52,7 @@ func (c *Conn) Survey(ctx context.Context, within time.Duration) (all []Reading,
 			return nil, wire.NotSent(err)
 		}
 		if err != nil {
-			return all, nil // nobody more
+			return all, nil // no more answers
 		}
 		if r, ok := reading(msg.Data); ok && !seen[r.Service+"."+r.Instance] {
 			seen[r.Service+"."+r.Instance] = true
@@ -76,8 +76,8 @@ func (c *Conn) Ready(ctx context.Context, service, instance string) (notReady st
 	return fault.Clip(said.NotReady), true
 }
 
-// next waits for an answer: for the first as long as there is time, and for others as
-// long as they come.
+// next waits for an answer: for the first one until the deadline, for others until quiet has
+// passed.
 func next(ctx context.Context, sub *nats.Subscription, first bool) (*nats.Msg, error) {
 	if !first {
 		var stop context.CancelFunc
@@ -87,7 +87,7 @@ func next(ctx context.Context, sub *nats.Subscription, first bool) (*nats.Msg, e
 	return sub.NextMsgWithContext(ctx)
 }
 
-// reading reads what NATS micro answers.
+// reading parses an answer of NATS micro.
 func reading(data []byte) (Reading, bool) {
 	var said struct {
 		Name     string    `json:"name"`
@@ -101,7 +101,7 @@ func reading(data []byte) (Reading, bool) {
 		} `json:"endpoints"`
 	}
 	if err := json.Unmarshal(data, &said); err != nil || !subject.Token(said.Name) || !subject.Token(said.Metadata.Instance) || len(said.Endpoints) != 1 || len(said.Endpoints[0].Data.Durations) > buckets || len(said.Endpoints[0].Data.Tools) > maxCountedTools {
-		return Reading{}, false // a service of somebody else's
+		return Reading{}, false // not a service of Busbar
 	}
 	now := said.Endpoints[0].Data
 	return Reading{said.Name, said.Metadata.Instance, fault.Clip(said.Version), now.Stats, fault.Clip(now.NotReady), said.Started, now.Tools}, true

@@ -8,13 +8,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// swapTime is how long a connection whose NATS server has gone may take to find
-// another one.
+// swapTime is how long a connection that lost its NATS server may take to find another one.
 const swapTime = 500 * time.Millisecond
 
-// Settle waits while a lost connection may be about to find another server, as when
-// NATS servers are restarted one after the other: who sends at that moment waits for
-// it. Once it has not been found in time, Settle waits for nobody until it is.
+// Settle waits while a lost connection may be about to find another server, as when NATS servers
+// are restarted one after the other. Call it before sending. After swapTime without a server,
+// Settle returns at once until there is one.
 func (c *Conn) Settle(ctx context.Context) {
 	if c.nc.IsConnected() {
 		if c.lost.Load() != 0 {
@@ -42,15 +41,14 @@ func (c *Conn) Settle(ctx context.Context) {
 	}
 }
 
-// answerTime is how long a request that may be made again waits for its answer before it
-// is; then four times as long, for a disk may be slow. A server that is about to stop,
-// and leads what is asked for, has taken it along.
+// answerTime is how long a repeatable request waits for its answer before it is repeated. The next
+// wait is four times as long, because a disk may be slow. A leader that stops loses the requests
+// that it has received.
 const answerTime = 300 * time.Millisecond
 
-// repeated makes a request that may be made again, and does so when the server went away
-// before it answered, or whoever was asked behind it did. To wait for that answer would take
-// all the time there is. The first answer to any of them counts: of a slow disk it comes when
-// the request has been made again.
+// repeated makes a repeatable request. It repeats the request if the server, or the leader behind
+// it, went away before answering: waiting for that answer would use all the remaining time. The
+// first answer to any of the requests counts, because a slow disk may answer after the repetition.
 func repeated[T any](ctx context.Context, c *Conn, request func(context.Context) (T, error)) (T, error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
@@ -86,7 +84,7 @@ func repeated[T any](ctx context.Context, c *Conn, request func(context.Context)
 	}
 }
 
-// publish sends a request, after another server was found where this one has just gone.
+// publish sends a request. If the server has just gone, it first waits for another one.
 func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte) error {
 	err := c.nc.PublishRequest(subject, reply, data)
 	if err != nil && !c.nc.IsClosed() {
@@ -96,7 +94,7 @@ func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte) 
 	return err
 }
 
-// server is one that this connection is to; its context ends when it goes away.
+// server is a server of this connection; its context ends when the connection to it is lost.
 type server struct {
 	ctx context.Context
 	end context.CancelFunc
@@ -107,7 +105,7 @@ const unnoticed = time.Minute
 
 // nextServer ends the context of the server that has gone.
 func (c *Conn) nextServer(why error) {
-	gone := time.Now().Add(-time.Second) // what was on its way
+	gone := time.Now().Add(-time.Second) // earlier, for messages in transit
 	if errors.Is(why, nats.ErrStaleConnection) || errors.Is(why, errHung) {
 		gone = gone.Add(-unnoticed)
 	}
@@ -118,11 +116,11 @@ func (c *Conn) nextServer(why error) {
 	}
 }
 
-// Gone is since when messages may have been missed, because the last server had gone.
+// Gone is the time since which messages may have been missed, because the last server was lost.
 func (c *Conn) Gone() time.Time { return time.Unix(0, c.gone.Load()) }
 
-// Away reports whether the bus cannot be reached, and has not been for longer than it
-// takes to find another server.
+// Away reports whether the bus has been unreachable for longer than it takes to find another
+// server.
 func (c *Conn) Away() bool {
 	since := c.lost.Load()
 	return !c.nc.IsConnected() && since != 0 && time.Since(time.Unix(0, since)) >= swapTime

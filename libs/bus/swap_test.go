@@ -16,7 +16,7 @@ import (
 func swapping(t *testing.T) (*bustest.Network, *bus.Bucket, *bus.Conn) {
 	t.Helper()
 	url := bustest.Server(t)
-	bustest.Connect(t, url) // makes the buckets
+	bustest.Connect(t, url) // creates the buckets
 	n := &bustest.Network{}
 	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "test", Logger: bustest.Logger(t), Dialer: n})
 	if err != nil {
@@ -26,8 +26,8 @@ func swapping(t *testing.T) (*bustest.Network, *bus.Bucket, *bus.Conn) {
 	return n, conn.Bucket(bus.SessionsBucket), conn
 }
 
-// rounds tries again what a machine that is busy may miss: half a second is all that a
-// connection is waited for.
+// rounds repeats a test that a busy machine may fail: a lost connection is waited for only half a
+// second.
 func rounds(t *testing.T, conn *bus.Conn, try func() error) {
 	t.Helper()
 	var err error
@@ -40,8 +40,8 @@ func rounds(t *testing.T, conn *bus.Conn, try func() error) {
 	t.Error(err)
 }
 
-// While another server is found, who sends waits for it; what the old one did not answer
-// is asked of the new one.
+// While another server is being found, senders wait; a request that the old server did not answer
+// goes to the new one.
 func TestAnotherServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	n, bucket, conn := swapping(t)
@@ -81,8 +81,8 @@ func TestAnotherServerIsWaitedFor(t *testing.T) {
 	})
 }
 
-// The wait for another server is not time that the call has at its instance, where it would
-// go on after its caller has given up.
+// The wait for another server is subtracted from the call's time at the instance. Otherwise the
+// call would run there after its caller has given up.
 func TestWaitCountsForTheCall(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -114,8 +114,8 @@ func TestWaitCountsForTheCall(t *testing.T) {
 			return err
 		case <-time.After(10 * bus.HopShave):
 		}
-		// What was sent was sent after this. How long it took is in neither duration, for a
-		// busy machine takes longer than a hop has.
+		// The request was sent after this moment. The time of sending is in neither duration,
+		// because a busy machine takes longer than the allowance for a hop.
 		mine, _ := ctx.Deadline()
 		most := time.Until(mine)
 		n.Mend()
@@ -129,7 +129,7 @@ func TestWaitCountsForTheCall(t *testing.T) {
 	})
 }
 
-// Who comes when the bus has been away for long is refused at once.
+// A caller that comes when the bus has been away for long is refused at once.
 func TestAwayForLongIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	n, bucket, conn := swapping(t)
@@ -142,7 +142,7 @@ func TestAwayForLongIsNotWaitedFor(t *testing.T) {
 	if err := bucket.Put(t.Context(), "k", nil); err == nil || time.Since(began) > bustest.Promptly {
 		t.Errorf("the second: %v after %v", err, time.Since(began))
 	}
-	// The next loss is another one, also where nobody has sent anything in between.
+	// The next loss counts as a new one, even if nothing was sent in between.
 	n.Mend()
 	bustest.Eventually(t, "the bus is back", conn.Connected)
 	n.Cut()
@@ -152,7 +152,7 @@ func TestAwayForLongIsNotWaitedFor(t *testing.T) {
 	bustest.Eventually(t, "the bus is back", func() bool { return bucket.Put(t.Context(), "k", nil) == nil && !conn.Away() })
 }
 
-// A slow disk answers when the request has been made again: that counts.
+// If a slow disk answers after the request was repeated, that answer counts.
 func TestTheFirstAnswerCounts(t *testing.T) {
 	t.Parallel()
 	_, bucket, conn := swapping(t)

@@ -29,7 +29,7 @@ func rawJetStream(t *testing.T, url string) jetstream.JetStream {
 	return js
 }
 
-// rewrite changes a task's record behind everybody's back.
+// rewrite changes a task's record directly, without the store.
 func rewrite(t *testing.T, url, id string, change func(*busv1.TaskRecord)) {
 	t.Helper()
 	kv, err := rawJetStream(t, url).KeyValue(t.Context(), bus.TasksBucket)
@@ -66,7 +66,7 @@ func queue(t *testing.T, url, id string, run uint32, opts ...jetstream.PublishOp
 	}
 }
 
-// asks is a handler that wants a and b, and then gives what it has.
+// asks is a handler that asks for a and b, and then returns the answers.
 func asks(runs *atomic.Int32) task.Handler {
 	return func(_ context.Context, req *busv1.Request, _ func(string)) (proto.Message, error) {
 		runs.Add(1)
@@ -118,7 +118,7 @@ func TestTaskAnswers(t *testing.T) {
 	fails(t, tasks.Answer(t.Context(), id, []byte(`[]`)), fault.InvalidParams, fault.No)
 }
 
-// Answers that arrive at once are all kept, and make one run.
+// Answers that arrive concurrently are all kept, and cause one run.
 func TestTaskAnswersAtOnce(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -202,10 +202,10 @@ func TestTaskRunAheadOfItsRecord(t *testing.T) {
 	}
 }
 
-// A copy of a run's message does not make a second attempt beside the first.
+// A copy of a run's message does not start a second attempt while the first runs.
 func TestTaskCopies(t *testing.T) {
 	t.Parallel()
-	// A run whose instance a machine holds up for three seconds is given to another one.
+	// If the machine suspends an instance for three seconds, its run is given to another one.
 	more := 1
 	for n := 0; n < 3 && more > 0; n++ {
 		more = copies(t)
@@ -215,7 +215,7 @@ func TestTaskCopies(t *testing.T) {
 	}
 }
 
-// copies says how many attempts there were more than one.
+// copies returns the number of attempts beyond the first.
 func copies(t *testing.T) (more int) {
 	t.Helper()
 	url := bustest.Server(t)
@@ -255,7 +255,7 @@ func TestTaskJunkInTheQueue(t *testing.T) {
 		}
 	}
 	queue(t, url, "other.AAAAAAAAAAAAAAAAAAAAAAAAAA", 1)
-	queue(t, url, "svc.AAAAAAAAAAAAAAAAAAAAAAAAAA", 1) // never told to anybody
+	queue(t, url, "svc.AAAAAAAAAAAAAAAAAAAAAAAAAA", 1) // its creation failed
 	worker(t, url, done)
 	becomes(t, tasks, begin(t, tasks, "x"), completed)
 	drained(t, url)
@@ -286,7 +286,7 @@ func TestTaskExpires(t *testing.T) {
 	}
 }
 
-// Each write leaves the record the time that it has left.
+// Each write keeps the record's remaining time to live.
 func TestTaskRecordsGoAway(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

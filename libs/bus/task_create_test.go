@@ -54,7 +54,7 @@ func TestF2TaskThatWasTakenIsATask(t *testing.T) {
 	drained(t, natsURL)
 }
 
-// A change of a task that is stored, and whose acknowledgement is lost, may have had its effect.
+// A stored change of a task whose acknowledgement is lost may have had its effect.
 func TestTaskChangeWithoutAnAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -71,9 +71,8 @@ func TestTaskChangeWithoutAnAnswerIsUnknown(t *testing.T) {
 	fails(t, await(t, "it is said what became of it", said), fault.Unavailable, fault.Unknown)
 }
 
-// cutAfter is a way to NATS that forwards everything. Once it is armed, the
-// connection of the first message with mark gets no more bytes from NATS, and is
-// closed when end is.
+// cutAfter is a proxy to NATS that forwards everything. Once it is armed, the connection of the
+// first message with mark receives no more bytes from NATS, and is closed when end is closed.
 func cutAfter(t *testing.T, natsURL string, mark []byte, armed *atomic.Bool, end <-chan struct{}) string {
 	t.Helper()
 	to, err := url.Parse(natsURL)

@@ -11,9 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// Who hears of a change of a task reads what changed: NATS passes a write on before it
-// is stored, and who then reads the old record would wait for a change that was the
-// last one.
+// A listener that is told of a change of a task can read it. NATS passes a write on before it is
+// stored; a listener that then reads the old record would wait forever if that change was the last
+// one.
 func TestChangeIsReadWhenHeard(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -45,7 +45,8 @@ func TestChangeIsReadWhenHeard(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatal("no change is heard")
 			}
-			// An earlier one may be heard late: only its own is missed for good.
+			// An earlier change may be announced late; only a missing announcement of this one is
+			// an error.
 			now, _, err := reader.Bucket(bus.TasksBucket).Look(ctx, id)
 			if err != nil {
 				t.Fatal(err)

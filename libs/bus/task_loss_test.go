@@ -18,8 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// An instance that is gone without a word loses its task to another. What it
-// may say later does not count.
+// An instance that disappears loses its task to another one. Its later messages do not count.
 func TestTaskSurvivesItsInstance(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -53,7 +52,7 @@ func TestTaskSurvivesItsInstance(t *testing.T) {
 	drained(t, url)
 }
 
-// An instance that lost its task, and does not know, finds out and stops.
+// An instance that lost its task without notice finds out and stops.
 func TestTaskTakenAway(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -96,8 +95,7 @@ func TestTaskThatKills(t *testing.T) {
 	drained(t, url)
 }
 
-// NATS goes and comes back while a task runs, and while its outcome waits to
-// be stored.
+// NATS goes away and comes back while a task runs, and while its outcome waits to be stored.
 func TestTaskSurvivesNATS(t *testing.T) {
 	t.Parallel()
 	for name, endsIn := range map[string]bool{"the handler ends before NATS is back": true, "the handler ends when NATS is back": false} {
@@ -137,19 +135,19 @@ func TestTaskSurvivesNATS(t *testing.T) {
 			rec := becomes(t, tasks, id, completed)
 			over := time.Since(stopped)
 			drained(t, ns.URL)
-			// After 3 s without a sign of life, which a busy machine may take, the queue
-			// gives the run to the other worker. The last sign was a second before the stop.
+			// After 3 s without a heartbeat, which can happen on a busy machine, the queue gives
+			// the run to the other worker. The last heartbeat was a second before the stop.
 			n := runs.Load()
 			if rec.Attempt != uint32(n) || !strings.Contains(string(rec.Result.Json), `{"run":`) || n != 1 && over < 1500*time.Millisecond {
 				t.Errorf("%d runs, over after %v; record %v", n, over, rec)
 			}
-			// The workers ask for tasks anew.
+			// The workers ask for tasks again.
 			becomes(t, tasks, begin(t, tasks, "x"), completed)
 		})
 	}
 }
 
-// An instance that waits for tasks does so again when NATS is back.
+// An instance that waits for tasks asks again when NATS is back.
 func TestTaskWorkerAsksAnew(t *testing.T) {
 	t.Parallel()
 	ns := bustest.Start(t, bustest.Config{})
@@ -169,7 +167,7 @@ func TestTaskWorkerAsksAnew(t *testing.T) {
 	ns.Restart()
 	back := time.Now()
 	waits()
-	if took := time.Since(back); took > bustest.Promptly { // and not with the next question, after 20 s
+	if took := time.Since(back); took > bustest.Promptly { // and not only at the next request, after 20 s
 		t.Errorf("waits again after %v", took)
 	}
 	bustest.Eventually(t, "the edge is back too", func() bool {
@@ -179,11 +177,11 @@ func TestTaskWorkerAsksAnew(t *testing.T) {
 	becomes(t, tasks, begin(t, tasks, "x"), completed)
 }
 
-// A task that takes longer than the silence that others wait for stays with
-// its instance, which beats.
+// A task that takes longer than the allowed silence stays with its instance, because that sends
+// heartbeats.
 func TestTaskTakesLong(t *testing.T) {
 	t.Parallel()
-	// A machine that stands still for some seconds is such a silence.
+	// A machine that is suspended for some seconds causes such a silence.
 	attempts := uint32(0)
 	for n := 0; n < 3 && attempts != 1; n++ {
 		attempts = takesLong(t)
@@ -193,7 +191,7 @@ func TestTaskTakesLong(t *testing.T) {
 	}
 }
 
-// takesLong is such a task, and says how many attempts it took.
+// takesLong runs such a task, and returns how many attempts it took.
 func takesLong(t *testing.T) uint32 {
 	t.Helper()
 	url := bustest.Server(t)
@@ -215,7 +213,7 @@ func takesLong(t *testing.T) uint32 {
 	return max(rec.Attempt, uint32(1+len(started)))
 }
 
-// When the grace of draining ends, a task goes to another instance at once.
+// When the time for draining ends, a task goes to another instance at once.
 func TestTaskHandedOver(t *testing.T) {
 	t.Parallel()
 	for name, deaf := range map[string]bool{"by a handler that stops": false, "by one that does not": true} {
@@ -251,7 +249,7 @@ func TestTaskHandedOver(t *testing.T) {
 	}
 }
 
-// Draining waits for tasks, and takes no more.
+// Draining waits for running tasks, and accepts no new ones.
 func TestTaskDrain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// A service runs its tasks with the permissions that docs/reference/bus.md
-// gives it, and with them gets at no other service's.
+// A service runs its tasks with the permissions that docs/reference/bus.md gives it, and these give
+// it no access to other services' tasks.
 func TestTaskPermissions(t *testing.T) {
 	t.Parallel()
 	fleet := bustest.NewFleet(t, bustest.Of(t, "svc", permission.Tasks), bustest.Of(t, "other", permission.Tasks))

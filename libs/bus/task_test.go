@@ -111,7 +111,7 @@ func TestTaskRuns(t *testing.T) {
 	drained(t, url)
 }
 
-// drained requires that no run is left in the queue.
+// drained requires that the queue has no runs left.
 func drained(t *testing.T, url string) {
 	t.Helper()
 	js := rawJetStream(t, url)
@@ -258,7 +258,7 @@ func TestTaskSaysHowFarItIs(t *testing.T) {
 	})
 	close(release)
 	becomes(t, tasks, id, completed)
-	// One whose answer is late is made again, with the same value.
+	// A write whose answer is late is repeated with the same value.
 	all := written.all()
 	slices.Sort(all)
 	if n := len(slices.Compact(all)); n > 10 {
@@ -266,8 +266,7 @@ func TestTaskSaysHowFarItIs(t *testing.T) {
 	}
 }
 
-// An instance that is there before the first edge takes tasks once that has
-// made the queue.
+// An instance that starts before the first edge takes tasks once the edge has created the queue.
 func TestTaskWorkerWaitsForTheQueue(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -286,7 +285,7 @@ func TestTaskWorkerWaitsForTheQueue(t *testing.T) {
 	becomes(t, tasks, begin(t, tasks, "x"), completed)
 }
 
-// What cannot be queued is no task, and nothing ran.
+// A call that cannot be queued does not become a task, and nothing ran.
 func TestTaskNeedsTheQueue(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -322,8 +321,8 @@ func TestTaskCancel(t *testing.T) {
 		ended <- struct{}{}
 		return &busv1.Result{Json: []byte(`{}`)}, nil // too late
 	})
-	// A task that runs is looked at after a second. On a machine that is busy one of
-	// some is told before that.
+	// A running task checks its record after a second. On a busy machine, at least one of several
+	// is told before that.
 	const soon = 700 * time.Millisecond
 	id, took := "", time.Hour
 	for n := 0; n < 5 && took > soon; n++ {
@@ -357,7 +356,7 @@ func TestTaskCancel(t *testing.T) {
 	becomes(t, tasks, over, completed)
 }
 
-// A cancellation that nobody was told of is found by the next look.
+// A cancellation whose message was lost is found by the next check.
 func TestTaskCancelUnheard(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// A tenant that asks for ten times what a service can do, with many principals,
-// takes little from the others. Time passes in rounds, in each of which as many
-// calls end as there are slots, so that no machine is too slow for it.
+// A tenant with many principals that makes ten times as many calls as a service can handle takes
+// little from the others. Time passes in rounds; in each of them, as many calls end as there are
+// slots, so the test does not depend on the machine's speed.
 func TestOverloadIsFairToTenants(t *testing.T) {
 	t.Parallel()
 	const size, rounds = 8, 12
@@ -78,8 +78,8 @@ func TestOverloadIsFairToTenants(t *testing.T) {
 	}
 }
 
-// Tenants that together ask for three times what a service can do, whether it keeps up
-// or not, share what it does: no slot is idle, and each tenant has about as much.
+// Tenants that together make three times as many calls as a service can handle share its capacity:
+// no slot is idle, and each tenant has about the same.
 func TestAllTenantsBeyondCapacity(t *testing.T) {
 	t.Parallel()
 	const size, rounds, tenants = 8, 12, 4
@@ -141,8 +141,7 @@ func TestAllTenantsBeyondCapacity(t *testing.T) {
 	work.Wait()
 }
 
-// Where all places to wait are taken, the newest of the tenant that has the most
-// gives way.
+// If the queue is full, the newest call of the tenant with the most calls gives way.
 func TestTheHeaviestGivesWay(t *testing.T) {
 	t.Parallel()
 	const size = 2
@@ -164,7 +163,7 @@ func TestTheHeaviestGivesWay(t *testing.T) {
 			}
 		})
 	}
-	// Two slots and eight places: each of two tenants may have half of them.
+	// Two slots and a queue of eight: each of two tenants may have half.
 	for _, tenant := range []string{"one", "two"} {
 		for range 8 {
 			call(tenant)

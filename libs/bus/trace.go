@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// Attributes of spans. None has what a client wrote.
+// Attributes of spans. None contains text from a client.
 const (
 	attrService  = attribute.Key("busbar.service")
 	attrInstance = attribute.Key("busbar.instance")
@@ -26,11 +26,11 @@ const (
 
 var overNATS = semconv.MessagingSystemKey.String("nats")
 
-// sent begins the span of a call that is made, if its context is recorded, and has the
-// request name it, or else the span of its context, for whoever carries it out.
+// sent begins the span of an outgoing call if its context is recorded. It names that span in the
+// request, or otherwise the span of the context, for the instance that runs the call.
 func sent(ctx context.Context, service string, req *busv1.Request) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ctx, nil // the request may name one by itself
+		return ctx, nil // the request may already name a span
 	}
 	ctx, span := tracing.Within(ctx, "bus "+service, trace.SpanKindClient)
 	if span != nil {
@@ -40,7 +40,7 @@ func sent(ctx context.Context, service string, req *busv1.Request) (context.Cont
 	return ctx, span
 }
 
-// answered ends it.
+// answered ends the span of an outgoing call.
 func answered(span trace.Span, ran *Ran, attempts int, err error) {
 	if span == nil {
 		return
@@ -52,9 +52,9 @@ func answered(span trace.Span, ran *Ran, attempts int, err error) {
 	tracing.End(span, err)
 }
 
-// received begins the span of a call that is carried out here, if whoever made it has it
-// recorded. Its handler's context has the caller's span in any case. What services ask of
-// edges gets its span at their door.
+// received begins the span of a call that runs here, if its caller records it. The handler's
+// context has the caller's span in any case. Calls of services to edges get their span at the
+// edge's door.
 func (s *Server) received(ctx context.Context, req *busv1.Request, at time.Time) (context.Context, trace.Span) {
 	ctx = tracing.Remote(ctx, req.Traceparent, req.Tracestate)
 	if s.conn.tracer == nil || s.cfg.Service == Gateway || !trace.SpanContextFromContext(ctx).IsSampled() {
@@ -69,7 +69,7 @@ func (s *Server) received(ctx context.Context, req *busv1.Request, at time.Time)
 	return s.conn.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), trace.WithAttributes(attributes...))
 }
 
-// ended says on the span of a call what came of it.
+// ended records the outcome of a call on its span.
 func ended(ctx context.Context, body proto.Message, f *fault.Error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -12,17 +12,15 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
-// Updated says that a resource of a service, or what it lists for a tenant, has
-// changed.
+// Updated says that a resource of a service, or its list for a tenant, has changed.
 type Updated struct {
 	Service string
 	URI     string
-	// Tenant is whose resource it is; empty for everybody's.
+	// Tenant owns the resource; empty for all.
 	Tenant string
-	// Listed says that the list of the service's resources has changed with it.
+	// Listed is set if the list of the service's resources has changed too.
 	Listed bool
-	// Prompts says that the prompts which the service has for the tenant have
-	// changed; URI is empty.
+	// Prompts is set if the service's prompts for the tenant have changed; URI is then empty.
 	Prompts bool
 }
 
@@ -31,14 +29,14 @@ func (u Updated) message() (*nats.Msg, error) {
 	return &nats.Msg{Subject: subject.Updated(u.Service), Data: data}, err
 }
 
-// PublishUpdated tells every edge that a resource of the service has changed.
-// It is kept for edges.StreamTTL, for clients that were away.
+// PublishUpdated tells every edge that a resource of the service has changed. The message is kept
+// for edges.StreamTTL, for clients that were away.
 func (c *Conn) PublishUpdated(service, uri string) error {
 	return c.Publish(subject.Updated(service), &busv1.ResourceUpdated{Uri: uri})
 }
 
-// RecordUpdated is PublishUpdated of several in their order; it returns nil
-// when the bus has all of them on its disk. After an error some may be told.
+// RecordUpdated announces several changes in their order. It returns nil once the bus has stored
+// all of them. After an error some may have been announced.
 func (c *Conn) RecordUpdated(ctx context.Context, all []Updated) error {
 	var told []jetstream.PubAckFuture
 	for _, u := range all {
@@ -64,16 +62,15 @@ func (c *Conn) RecordUpdated(ctx context.Context, all []Updated) error {
 	return nil
 }
 
-// PublishChanged tells every instance of the service, this one too, that what
-// they share has changed: see OnChanged.
+// PublishChanged tells every instance of the service, including this one, that their shared data
+// has changed: see OnChanged.
 func (c *Conn) PublishChanged(service string) error {
 	return c.Publish(subject.Changed(service), nil)
 }
 
-// OnChanged calls f when an instance of the service says that what all of them
-// share, such as a database, has changed, and when the bus is back, since it
-// may have been said meanwhile. What is said after it has returned is heard. f
-// must not block. stop ends that.
+// OnChanged calls f when an instance of the service reports that their shared data, such as a
+// database, has changed. It also calls f when the bus is back, because a report may have been
+// missed. Reports after OnChanged has returned are heard. f must not block. stop ends it.
 func (c *Conn) OnChanged(ctx context.Context, service string, f func()) (stop func(), err error) {
 	unsubscribe, err := c.Subscribe(subject.Changed(service), func(*nats.Msg) { f() })
 	if err != nil {

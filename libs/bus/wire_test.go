@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// The same bytes delivered again do not run again.
+// A request that is delivered again does not run again.
 func TestRequestDeliveredTwiceRunsOnce(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -66,7 +66,7 @@ func TestRequestDeliveredTwiceRunsOnce(t *testing.T) {
 	}
 }
 
-// A request nobody waits for, or that is none, does not run.
+// A request without a waiting caller, or an invalid one, does not run.
 func TestServerIgnoresGarbage(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -105,8 +105,8 @@ func TestServerIgnoresGarbage(t *testing.T) {
 	}
 }
 
-// A service answers its own callers and nobody else: a reply subject is not a
-// way to have it write where the caller may not.
+// A service answers only its own callers: a caller cannot use a reply subject to make it write
+// where the caller may not.
 func TestServerAnswersOnlyCallers(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -147,7 +147,7 @@ func TestServerAnswersOnlyCallers(t *testing.T) {
 	}
 }
 
-// What comes back is believed only if it is a frame in its turn.
+// An answer is accepted only if it is a valid frame with the next number.
 func TestCallerRejectsGarbage(t *testing.T) {
 	t.Parallel()
 	pubAck := []byte(`{"stream":"CALLS","seq":1}`)
@@ -208,7 +208,7 @@ func TestFrameDeliveredTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-// A peer that sends without end is cut off, in memory and in time.
+// A peer that sends without end is cut off, by memory and by time.
 func TestEndlessAnswerIsCutOff(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -222,7 +222,7 @@ func TestEndlessAnswerIsCutOff(t *testing.T) {
 	fails(t, err, fault.ResultTooLarge, fault.Yes)
 }
 
-// Frames of somebody who does not hold the call's reply subject reach nobody.
+// Frames from a sender that does not know the call's reply subject are discarded.
 func TestStrayRepliesAreDropped(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -241,7 +241,7 @@ func TestStrayRepliesAreDropped(t *testing.T) {
 	if err != nil || string(frame.GetResult().GetJson()) != `{}` {
 		t.Errorf("%v, %v", frame, err)
 	}
-	// The subject is of no use once the call is over, nor for the next.
+	// The subject is useless once the call is over, and for the next call.
 	old := await(t, "the subject", subjects)
 	sendFrames(t, nc, old, resultFrame(1, `{"stray":true}`))
 	if frame, err = caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil || string(frame.GetResult().GetJson()) != `{}` {

@@ -19,7 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// alone is the one instance of "svc", which hears its permits.
+// alone is the only instance of "svc", which receives its permits.
 func alone(t *testing.T, url string, answer func(*nats.Conn, *nats.Msg), permit func(*nats.Conn)) {
 	t.Helper()
 	nc := instanceOf(t, url, "one", answer)
@@ -35,15 +35,15 @@ func alone(t *testing.T, url string, answer func(*nats.Conn, *nats.Msg), permit 
 	}
 }
 
-// What an instance says of a call that it was silent about is believed as far as it can be
-// true.
+// An instance's answer about a call on which it was silent is believed as far as it can be true.
 func TestWordOnASilentCall(t *testing.T) {
 	t.Parallel()
 	forgotten := &busv1.Outcome{State: busv1.Outcome_STATE_FORGOTTEN}
 	for name, c := range map[string]struct {
 		says              *busv1.Outcome
 		harmless, permits bool
-		// requests is how many the instance gets; reason and executed how the call ends.
+		// requests is how many requests the instance receives; reason and executed say how the call
+		// ends.
 		requests int32
 		reason   fault.Reason
 		executed fault.Executed
@@ -94,7 +94,7 @@ func TestWordOnASilentCall(t *testing.T) {
 				}
 				return nil
 			}
-			// It has 250 ms for a word, which a busy machine misses.
+			// It has 250 ms for the answer, which a busy machine may miss.
 			err := call()
 			for n := 1; n < 5 && err != nil; n++ {
 				err = call()
@@ -106,8 +106,8 @@ func TestWordOnASilentCall(t *testing.T) {
 	}
 }
 
-// An instance that asks again is permitted again. It did not hear one of these permits, so
-// that it may have heard another: nothing says that it did not begin.
+// An instance that asks again is permitted again. If one of these permits was not received, another
+// may have been: it is not certain that the call did not begin.
 func TestOnePermitOfTwoIsNotHeard(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -122,7 +122,7 @@ func TestOnePermitOfTwoIsNotHeard(t *testing.T) {
 			return
 		}
 		at := reply.Load().(string)
-		// As NATS says it.
+		// In the form of NATS.
 		if err := nc.PublishMsg(&nats.Msg{Subject: at, Header: nats.Header{"Status": []string{"503"}}}); err != nil {
 			t.Error(err)
 		}
@@ -134,7 +134,7 @@ func TestOnePermitOfTwoIsNotHeard(t *testing.T) {
 	}
 }
 
-// A call has ended before its last frame leaves, and its instance says so.
+// A call has ended before its last frame is sent, and its instance says so.
 func TestEndedBeforeItsLastFrameLeaves(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -150,12 +150,12 @@ func TestEndedBeforeItsLastFrameLeaves(t *testing.T) {
 	}
 }
 
-// Chunks that are lost while an instance has no NATS server leave a gap in the numbers of
-// frames: without one, what is left of the result would pass for all of it.
+// Chunks that are lost while an instance has no NATS server leave a gap in the numbers of frames:
+// without a gap, the rest would look like the whole result.
 func TestLostChunksShow(t *testing.T) {
 	t.Parallel()
-	// A busy machine may be slower than the connection is, and lose nothing, or the last
-	// frame too.
+	// A busy machine may be slower than the connection and lose nothing, or also lose the last
+	// frame.
 	var err error
 	for range 5 {
 		if err = loseChunks(t); err == nil {
@@ -165,7 +165,7 @@ func TestLostChunksShow(t *testing.T) {
 	t.Error(err)
 }
 
-// loseChunks loses some; the error says that it did not come to that.
+// loseChunks loses some chunks; the error says that none were lost.
 func loseChunks(t *testing.T) error {
 	t.Helper()
 	url := bustest.Server(t)
@@ -198,7 +198,7 @@ func loseChunks(t *testing.T) error {
 	await(t, "the call runs", running)
 	n.Cut()
 	bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() })
-	conn.Settle(t.Context()) // nobody waits for it any more
+	conn.Settle(t.Context()) // it is no longer waited for
 	n.Mend()
 	close(release)
 	size, seq, gap := 0, uint32(0), false
@@ -225,7 +225,7 @@ func loseChunks(t *testing.T) error {
 	return nil
 }
 
-// Services ask an edge nothing about calls: these may be others'.
+// Services cannot ask an edge about calls: these may belong to others.
 func TestServicesAskNothingOfCalls(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -256,8 +256,8 @@ func TestServicesAskNothingOfCalls(t *testing.T) {
 	}
 }
 
-// Where all instances are slow, a call does not fail for it: the last one that is tried has
-// the time of one that lives.
+// If all instances are slow, a call does not fail because of that: the last one tried gets the time
+// of a live instance.
 func TestAllInstancesAreSlow(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -1,5 +1,6 @@
-// Package bustest gives tests a real bus: a NATS server with JetStream of
-// their own, in a process beside the test's (package beside) and gone with it.
+// Package bustest gives tests a real bus: a NATS server with JetStream of their own, in a separate
+// process (package beside) that ends with the test's. Start reading at Server and Connect;
+// NewCluster, NewRegions and NewFleet are for larger buses.
 package bustest
 
 import (
@@ -19,8 +20,7 @@ func Server(t testing.TB) string {
 	return Start(t, Config{}).URL
 }
 
-// Connect joins the bus at url for the length of the test, with its buckets
-// in place.
+// Connect joins the bus at url for the length of the test, and creates its buckets.
 func Connect(t testing.TB, url string) *bus.Conn {
 	t.Helper()
 	conn := Join(t, url)
@@ -32,7 +32,7 @@ func Connect(t testing.TB, url string) *bus.Conn {
 	return conn
 }
 
-// Join is Connect for what needs no buckets.
+// Join is Connect without buckets.
 func Join(t testing.TB, url string) *bus.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -45,7 +45,7 @@ func Join(t testing.TB, url string) *bus.Conn {
 	return conn
 }
 
-// Caller calls over a connection for the length of the test.
+// Caller returns a caller on a connection for the length of the test.
 func Caller(t testing.TB, conn *bus.Conn) *bus.Caller {
 	t.Helper()
 	caller, err := bus.NewCaller(conn)
@@ -65,12 +65,12 @@ func Logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
-// Patience is how long a test waits for what has to happen: far longer than the
-// slowest machine takes, whose disk and processors others use.
+// Patience is how long a test waits for something that must happen: far longer than the slowest
+// shared machine takes.
 const Patience = time.Minute
 
-// Promptly is how long what happens at once may take there. What a test tells it
-// from, such as the time limit of a call, takes longer still.
+// Promptly is how long an immediate event may take on such a machine. Events that a test must
+// distinguish from it, such as the time limit of a call, take even longer.
 const Promptly = 8 * time.Second
 
 // Eventually waits until ok returns true, and fails the test with what after Patience. The longer

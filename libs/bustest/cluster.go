@@ -20,13 +20,13 @@ type Cluster struct {
 type node struct {
 	name         string
 	port, routes int
-	dir          string // of JetStream, empty without it
+	dir          string // for JetStream; empty without it
 	cluster      string
 	gateway      string // its configuration
 	*beside.Server
 }
 
-// election is how long servers have to choose a leader before others are started.
+// election is how long servers may take to choose a leader before others are started instead.
 const election = 30 * time.Second
 
 // NewCluster starts a cluster of n servers for the test.
@@ -41,8 +41,8 @@ func NewCluster(t testing.TB, n int) *Cluster {
 	return c
 }
 
-// twice starts what needs ports: one that was free may have been given to somebody
-// else meanwhile.
+// twice starts servers on free ports, and tries again if another program has taken a port
+// meanwhile.
 func twice(t testing.TB, what string, start func() (led bool), stop func()) {
 	t.Helper()
 	for range 2 {
@@ -109,9 +109,9 @@ func (c *Cluster) Stop(i int) {
 	n.Server = nil
 }
 
-// Ready waits until the servers that run have a leader, and each is connected to all
-// others: one that is not yet finds nobody who holds a stream. The leader knows of all, too:
-// it places nothing on others.
+// Ready waits until the running servers have a leader, and each is connected to all others: before
+// that it cannot reach the servers of a stream. The leader must also know all servers: it places
+// streams only on those.
 func (c *Cluster) Ready() {
 	c.t.Helper()
 	if !c.led(Patience) {
@@ -119,7 +119,7 @@ func (c *Cluster) Ready() {
 	}
 }
 
-// led is Ready, and reports whether it came to that in time.
+// led is Ready with a time limit, and reports whether it succeeded.
 func (c *Cluster) led(within time.Duration) bool {
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if c.joined() {
@@ -129,7 +129,7 @@ func (c *Cluster) led(within time.Duration) bool {
 	return false
 }
 
-// joined is led, now.
+// joined is led without waiting.
 func (c *Cluster) joined() (leads bool) {
 	running := 0
 	for _, n := range c.nodes {
@@ -147,7 +147,7 @@ func (c *Cluster) joined() (leads bool) {
 	return leads
 }
 
-// state is what a server says of itself, nothing when it does not run.
+// state is a server's own report, empty if it does not run.
 func (c *Cluster) state(i int) beside.State {
 	c.t.Helper()
 	n := c.nodes[i]

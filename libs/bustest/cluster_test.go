@@ -44,7 +44,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// keep sees to the buckets and streams, on so many servers.
+// keep maintains the buckets and streams, with the given number of replicas.
 func keep(t *testing.T, url string, replicas storage.Replicas) (*bus.Conn, *storage.Storage) {
 	t.Helper()
 	conn := bustest.Join(t, url)
@@ -55,8 +55,8 @@ func keep(t *testing.T, url string, replicas storage.Replicas) (*bus.Conn, *stor
 	return conn, kept
 }
 
-// put writes a session as soon as its bucket has a leader: a cluster chooses one after
-// the bucket was made or moved, and refuses what comes before.
+// put writes a session as soon as its bucket has a leader: a cluster chooses one after the bucket
+// was created or moved, and refuses earlier writes.
 func put(t *testing.T, conn *bus.Conn, key string) {
 	t.Helper()
 	var err error
@@ -71,8 +71,8 @@ func put(t *testing.T, conn *bus.Conn, key string) {
 	})
 }
 
-// steadily does what a cluster may refuse while it chooses a leader, which one under load
-// may do at any time: again, until it is not refused for that.
+// steadily repeats an operation that a cluster refuses while it chooses a leader, which may happen
+// at any time under load.
 func steadily(t *testing.T, what string, do func() error) {
 	t.Helper()
 	bustest.Eventually(t, what, func() bool {
@@ -84,7 +84,7 @@ func steadily(t *testing.T, what string, do func() error) {
 	})
 }
 
-// problems are what a check finds, by name.
+// problems returns the problems that a check finds, by name.
 func problems(ctx context.Context, conn *bus.Conn, replicas storage.Replicas) map[string][]string {
 	found := map[string][]string{}
 	for _, s := range storage.Check(ctx, conn, replicas) {
@@ -97,8 +97,8 @@ func problems(ctx context.Context, conn *bus.Conn, replicas storage.Replicas) ma
 	return found
 }
 
-// found waits until a check finds this about the sessions, and nothing else: a bucket
-// has no leader for a moment after each of its moves.
+// found waits until a check finds only this problem of the sessions: a bucket has no leader for a
+// moment after each of its moves.
 func found(t *testing.T, conn *bus.Conn, replicas storage.Replicas, what string) {
 	t.Helper()
 	bustest.Eventually(t, "the sessions are "+what, func() bool {
@@ -114,9 +114,9 @@ func holder(t *testing.T, cluster *bustest.Cluster) (i int) {
 	return i
 }
 
-// Buckets and streams are on three servers where the cluster has as many. One that
-// was on a single server is put on more with what it holds, and any server may then
-// be away. Fewer again is what an operator says, and no edge.
+// Buckets and streams are on three servers if the cluster has that many. A store on a single server
+// gets more replicas and keeps its contents, and then any server may be away. Only an operator can
+// reduce the number, not an edge.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 3)
@@ -188,8 +188,8 @@ func TestApplyLowers(t *testing.T) {
 	})
 }
 
-// A key is found at once after it was written, whichever server answers, and its
-// writers do not lose each other's words.
+// A key is found immediately after it was written, whichever server answers, and concurrent writers
+// lose no write.
 func TestReplicatedBucket(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 3)
@@ -227,14 +227,14 @@ func TestReplicatedBucket(t *testing.T) {
 		return err
 	})
 	steadily(t, "k0 is deleted", func() error { return one.Bucket(bus.SessionsBucket).Delete(ctx, "k0") })
-	// A server that is behind may not know yet that the key is gone.
+	// A server that is behind may not know yet that the key was deleted.
 	unknown := false
 	bustest.Eventually(t, "a key that was deleted is made again", func() bool {
 		made, err := two.Bucket(bus.SessionsBucket).Create(ctx, "k0", []byte("v2"))
 		if err != nil && !fault.Is(err, fault.Unavailable) {
 			t.Fatal(err)
 		}
-		if unknown && !made { // the write before may have come to it
+		if unknown && !made { // the earlier write may have reached it
 			v, _ := two.Bucket(bus.SessionsBucket).Get(ctx, "k0")
 			made = string(v) == "v2"
 		}
@@ -259,7 +259,7 @@ func TestReplicatedBucket(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	// A server that is read from may be behind the one that was written to.
+	// The server that answers reads may be behind the one that takes writes.
 	bustest.Eventually(t, fmt.Sprint(changed.Load(), " changes are read"), func() bool {
 		v, err := one.Bucket(bus.SessionsBucket).Get(ctx, "k1")
 		n := int64(strings.Count(string(v), "+"))
@@ -267,7 +267,7 @@ func TestReplicatedBucket(t *testing.T) {
 	})
 }
 
-// Where there are fewer servers, nothing is wrong unless a number was asked for.
+// With fewer servers, there is no problem unless a number was requested.
 func TestReplicasOfTooFewServers(t *testing.T) {
 	t.Parallel()
 	on := func(url string) *bus.Conn {
@@ -294,8 +294,8 @@ func TestReplicasOfTooFewServers(t *testing.T) {
 	found(t, conn, 3, "1 of 3")
 }
 
-// What an operator has made larger, and put on more servers, stays so when the
-// next edge starts; what this release demands is set nevertheless.
+// A store that an operator has enlarged or given more replicas stays so when the next edge starts;
+// other settings of this release are applied nevertheless.
 func TestS2OperatorsSettingsStay(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 3)
@@ -343,8 +343,8 @@ func TestS2OperatorsSettingsStay(t *testing.T) {
 	}
 }
 
-// With one server of a cluster away, what it holds is said to be away, the rest
-// works, and what was away is used as soon as it is back.
+// With one server of a cluster away, its stores are reported as away, the rest works, and the
+// stores are used again as soon as the server is back.
 func TestD4OneServerAway(t *testing.T) {
 	t.Parallel()
 	cluster := bustest.NewCluster(t, 3)

@@ -10,11 +10,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
-// Fleet is a bus on which each program is a user of its own, with the permissions
-// that the user needs and no others.
+// Fleet is a bus on which each program is a user of its own, with only the permissions that it
+// needs.
 type Fleet struct {
 	URL string
-	// Dir has the secrets.
+	// Dir has the secrets of the users.
 	Dir secret.Dir
 }
 
@@ -30,7 +30,7 @@ func NewFleet(t testing.TB, services ...permission.User) *Fleet {
 	return f
 }
 
-// Of is the user of a service.
+// Of returns the user of a service.
 func Of(t testing.TB, service string, powers ...permission.Power) permission.User {
 	t.Helper()
 	u, err := permission.Of(service, powers...)

@@ -10,17 +10,18 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/beside"
 )
 
-// Config is what differs from server to server. The zero value is a server at a free
-// port, with a directory of its own.
+// Config has the settings of a server. The zero value is a server at a free port, with a directory
+// of its own.
 type Config struct {
 	Listen, DataDir string
 	// Conf is configuration in NATS's own format, such as the users of permission.Config.
 	Conf string
-	// Synced has each write on the disk before it is acknowledged, as in operation.
+	// Synced makes the server sync each write to the disk before it acknowledges it, as in
+	// production.
 	Synced bool
 }
 
-// NATS is a server, as busbar dev runs it, that can be taken away and given back.
+// NATS is a server, as busbar dev runs it, that a test can stop and restart.
 type NATS struct {
 	URL string
 
@@ -62,7 +63,7 @@ func (n *NATS) Stop() {
 	n.server = nil
 }
 
-// Lose has a server that is stopped come back without its data.
+// Lose makes a stopped server come back without its data.
 func (n *NATS) Lose() { n.config.DataDir = n.t.TempDir() }
 
 // Restart starts a server that was stopped, at the same address.
@@ -71,7 +72,7 @@ func (n *NATS) Restart() {
 	Eventually(n.t, "NATS starts again at "+n.URL, func() bool { return n.begin() == nil })
 }
 
-// serverLog is where servers write: what several tests share is of no single one.
+// serverLog is the log of servers: a shared server belongs to no single test.
 func serverLog() io.Writer {
 	if testing.Verbose() {
 		return os.Stderr
@@ -79,15 +80,13 @@ func serverLog() io.Writer {
 	return nil
 }
 
-// User is a NATS user and what it may do. With nothing to publish and nothing to
-// subscribe it may do everything.
+// User is a NATS user and its permissions. Without any, it may do everything.
 type User struct {
 	Name               string
 	Publish, Subscribe []string
 }
 
-// ServerFor starts a NATS server that knows these users only, and returns the URL
-// of each by name.
+// ServerFor starts a NATS server with only these users, and returns the URL of each by name.
 func ServerFor(t testing.TB, users ...User) map[string]string {
 	t.Helper()
 	var conf strings.Builder

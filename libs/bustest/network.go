@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Network is between one connection and its NATS server; it is a bus.Config's Dialer. A
-// test takes it away and gives it back.
+// Network stands between one connection and its NATS server; it is a Dialer for bus.Config. A test
+// can cut it and restore it.
 type Network struct {
 	mu         sync.Mutex
 	line       *line
@@ -37,15 +37,15 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 	return n.line, nil
 }
 
-// Narrow has connections that are made from now on send no more than rate bytes a second. Data that
-// waits to be sent has the size of a socket buffer.
+// Narrow limits later connections to sending rate bytes per second. The data waiting to be sent is
+// limited to the size of a socket buffer.
 func (n *Network) Narrow(rate int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rate = rate
 }
 
-// narrowed is a connection whose other end takes what is sent slowly.
+// narrowed is a connection whose other end receives slowly.
 type narrowed struct {
 	net.Conn
 	waiting chan []byte
@@ -104,7 +104,7 @@ func (c *narrowed) Close() error {
 	return c.Conn.Close()
 }
 
-// Cut ends the connection, and lets none be made until Mend.
+// Cut ends the connection, and refuses new ones until Mend.
 func (n *Network) Cut() {
 	n.mu.Lock()
 	n.away = true
@@ -120,15 +120,15 @@ func (n *Network) Mend() {
 	n.away = false
 }
 
-// Mute loses what is sent over the connection there is.
+// Mute discards all data sent over the present connection.
 func (n *Network) Mute() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mute = true
 }
 
-// Hold keeps back what is sent and received over the connection there is, as a server that
-// hangs does, until release or the end of the connection. One made meanwhile is free.
+// Hold holds back all data of the present connection in both directions, like a server that hangs,
+// until release or the end of the connection. Connections made meanwhile are not affected.
 func (n *Network) Hold() (release func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,7 +150,7 @@ func (l *line) Close() error {
 	return l.Conn.Close()
 }
 
-// wait returns when the line is not held, and says whether it is mute.
+// wait waits until the line is not held, and reports whether it is mute.
 func (l *line) wait() (mute bool) {
 	l.n.mu.Lock()
 	open, mute := l.open, l.n.mute

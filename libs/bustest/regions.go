@@ -15,7 +15,7 @@ type Regions struct {
 	links      []*link
 }
 
-// NewRegions starts them.
+// NewRegions starts two regions for the test.
 func NewRegions(t testing.TB) *Regions {
 	t.Helper()
 	var r *Regions
@@ -39,7 +39,7 @@ func NewRegions(t testing.TB) *Regions {
 	return r
 }
 
-// prepareRegions plans them: every gateway is reached over a link.
+// prepareRegions plans the regions: every gateway is reached over a link.
 func prepareRegions(t testing.TB) *Regions {
 	t.Helper()
 	r := &Regions{Home: prepare(t, 3), Away: prepare(t, 1)}
@@ -67,7 +67,7 @@ func prepareRegions(t testing.TB) *Regions {
 	return r
 }
 
-// Cut has no region hear the other; Mend ends that.
+// Cut separates the regions until Mend.
 func (r *Regions) Cut() {
 	for _, l := range r.links {
 		l.cut()
@@ -138,7 +138,7 @@ func (l *link) carry(in net.Conn) {
 	delete(l.conns, out)
 }
 
-// keep notes the two ends of a connection, unless the link is cut.
+// keep records the two ends of a connection, unless the link is cut.
 func (l *link) keep(ends ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Shared is what tests of a package use together, because it is expensive to start and because none
-// of them disturbs another there: each has names and keys of its own. It is started for the first
-// and ended after the last of them.
+// Shared is a value that tests of a package share because it is expensive to start. The tests do
+// not disturb each other if each uses its own names and keys. It is started for the first of them
+// and ended after the last.
 type Shared[T any] struct {
 	Start func(t testing.TB) T
 
@@ -18,7 +18,7 @@ type Shared[T any] struct {
 	users int
 	value T
 	life  *life
-	// there says that it was started, and not that its start failed.
+	// there is set if it was started successfully.
 	there bool
 }
 
@@ -53,8 +53,8 @@ func (s *Shared[T]) leave(t testing.TB) {
 	life.end(t)
 }
 
-// life is the test that has started what is shared, and the last one when that ends, with
-// a context, cleanups and directories that outlive the first.
+// life is the testing.TB of the shared value: first the test that started it, at the end the last
+// one. Its context, cleanups and directories outlive the first test.
 type life struct {
 	testing.TB
 
@@ -67,7 +67,7 @@ func (l *life) Context() context.Context { return l.ctx }
 
 func (l *life) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
 
-// Output is of no single test.
+// Output belongs to no single test.
 func (l *life) Output() io.Writer { return os.Stderr }
 
 func (l *life) TempDir() string {
@@ -84,11 +84,11 @@ func (l *life) TempDir() string {
 	return dir
 }
 
-// end has everything end in the last test that used it, which fails when that fails.
+// end runs the cleanups in the last test that used the value, which fails if they fail.
 func (l *life) end(t testing.TB) {
 	l.TB = t
 	l.cancel()
 	for _, f := range l.cleanups {
-		defer f() // also where one fails at once
+		defer f() // even if one fails at once
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is shared is there from the first of the tests that use it to the last one.
+// A shared value exists from the first of the tests that use it to the last one.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	var said []string
@@ -45,8 +45,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A start that fails fails all who wait for it, in words, and is tried again by the next.
-// A cleanup that fails at once keeps no other from running.
+// A failing start fails all tests that wait for it, with its message, and the next test tries
+// again. A failing cleanup does not keep others from running.
 func TestSharedFails(t *testing.T) {
 	t.Parallel()
 	starts, ends := 0, 0
@@ -58,7 +58,7 @@ func TestSharedFails(t *testing.T) {
 		}
 		return &starts
 	}}
-	// use is a test that uses what is shared, until it is told to end.
+	// use is a test that uses the shared value until it is told to end.
 	use := func() (one *quiet, got *int) {
 		one = &quiet{TB: t}
 		one.run(func() { got = all.Use(one) })

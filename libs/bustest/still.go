@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// StoodStill reports whether an answer of an edge says only that NATS was silent for too long
-// (250 to 900 ms): the call has not run. A test that is about something else makes it again,
-// for a slow machine stands still for that long.
+// StoodStill reports whether an answer of an edge says only that NATS was silent for too long (250
+// to 900 ms): the call has not run. A test of something else repeats the call, because a slow
+// machine may be suspended for that long.
 func StoodStill(answer string) bool {
 	return strings.Contains(answer, "the audit trail cannot be written") || strings.Contains(answer, "shared state is not reachable")
 }
@@ -18,8 +18,8 @@ func DatabaseStoodStill(answer string) bool {
 	return strings.Contains(answer, "does not answer; try again shortly")
 }
 
-// Heard makes a request until neither NATS nor Postgres stood still meanwhile, and says what
-// became of it.
+// Heard repeats a request until neither NATS nor Postgres was silent meanwhile, and returns its
+// error.
 func Heard(t testing.TB, request func() error) (err error) {
 	t.Helper()
 	Eventually(t, "NATS and Postgres are heard", func() bool {

@@ -1,4 +1,5 @@
-// Package certtest makes certificates for tests.
+// Package certtest makes certificates for tests: New makes an authority, and Authority.Issue signs
+// certificates.
 package certtest
 
 import (
@@ -18,7 +19,7 @@ import (
 
 // Authority signs certificates.
 type Authority struct {
-	// File has its certificate, in PEM.
+	// File is the path of its certificate, in PEM.
 	File        string
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -43,18 +44,18 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Pool has the authority alone.
+// Pool returns a pool with only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.certificate)
 	return p
 }
 
-// Pair is where a certificate and its key are, in PEM.
+// Pair has the paths of a certificate and its key, in PEM.
 type Pair struct{ Cert, Key string }
 
-// Issue signs a certificate for a name, good for servers on loopback and for
-// clients, from an hour ago until then.
+// Issue signs a certificate for a name, valid for servers on loopback and for clients, from an hour
+// ago until the given time from now.
 func (a *Authority) Issue(t testing.TB, name string, until time.Duration) Pair {
 	t.Helper()
 	p := Pair{filepath.Join(t.TempDir(), "tls.crt"), ""}

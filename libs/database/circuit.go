@@ -16,8 +16,8 @@ const (
 	probeTime  = time.Second
 )
 
-// circuit is open while the server is away: then calls fail at once, and only
-// the probe tries to connect.
+// circuit is open while the server is away: then calls fail immediately, and only the probe tries
+// to connect.
 type circuit struct {
 	pool *pgxpool.Pool
 	stop context.CancelFunc
@@ -41,7 +41,7 @@ func (c *circuit) away() error {
 	return c.reason
 }
 
-// trip says that the server does not answer.
+// trip opens the circuit: the server does not answer.
 func (c *circuit) trip(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *circuit) trip(reason error) {
 	}
 }
 
-// probe waits until the server answers. Its connection is not one of the pool,
-// which may be full of calls that wait for a dead one.
+// probe waits until the server answers. It uses a connection outside the pool, because the pool may
+// be full of calls that wait for dead connections.
 func (c *circuit) probe() {
 	for {
 		select {

@@ -1,10 +1,8 @@
-// Package database is the one engine under the services that own data: Postgres
-// for a fleet, SQLite in a file where nothing is configured. Both run the same
-// transactions, bound how long a call takes, refuse at once while the database
-// is away and say truthfully whether a write was made, so that an outage has
-// one behaviour whichever service meets it. What is in a database is for the
-// services to say: each has a store of its own on a Database, and one suite of
-// tests that runs on both engines.
+// Package database is the storage of all services that own data: Postgres for a fleet, or SQLite in
+// a file by default. Both run the same transactions, limit the time of a call, refuse at once while
+// the database is away, and say truthfully whether a write was made. So an outage looks the same in
+// every service. Each service has its own store on a Database, with one suite of tests that runs on
+// both engines. Start reading at Open and Database; Once makes a write idempotent.
 package database
 
 import (
@@ -19,51 +17,50 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
-// Config says which database, and whose tables are in it.
+// Config names a database and the owner of the tables in it.
 type Config struct {
 	// URL is the URL of a Postgres database, postgres://user:password@host:5432/name, which any
 	// number of processes share. Empty: SQLite in File.
 	URL string
-	// File is where SQLite keeps its data. One process at a time may have it open.
+	// File is the path of SQLite's file. Only one process at a time can have it open.
 	File string
-	// Owner is the service, such as resource: it names the table of the schema's
-	// version and the connections that the server shows.
+	// Owner is the service, such as resource: the table of the schema's version and the connections
+	// shown by the server are named after it.
 	Owner string
-	// Holds is what is in the database, for errors that clients see: resources.
+	// Holds names the content of the database in errors for clients, for example "resources".
 	Holds string
 	// Migrations are SQL files of goose in the directories postgres and sqlite, or
 	// in one named both.
 	Migrations fs.FS
-	// Wait is how long a call waits for a connection that nobody gives back; until
-	// then nothing ran. Zero is 250 ms.
+	// Wait is how long a call waits for a connection while none is given back; nothing has run
+	// until then. Zero is 250 ms.
 	Wait time.Duration
-	// Work bounds a whole call, in addition to the caller's own deadline. Zero is
-	// 5 s.
+	// Work is the time limit of a whole call, in addition to the caller's own deadline. Zero is 5
+	// s.
 	Work time.Duration
 }
 
-// Defaults of Config, and what is like them.
+// Defaults of Config, and similar values.
 const (
 	defaultWait = 250 * time.Millisecond
 	//limit:time all work of one call in the database (the audit trail has 20 s) | `unavailable`
 	defaultWork = 5 * time.Second
-	// retryAfter is what a caller is told when the database is away.
+	// retryAfter is the wait that a caller is told while the database is away.
 	retryAfter = 500 * time.Millisecond
 )
 
-// Database is one engine. Apart from defects its errors are *fault.Error: Unavailable when the
-// database is away, busy or full, whose Executed is unknown when a commit was not answered, and no
-// otherwise; and ErrRejected. An error of f is returned unchanged.
+// Database is one engine. Apart from defects its errors are *fault.Error: Unavailable if the
+// database is away, busy or full (Executed is unknown if a commit was not answered, otherwise no),
+// or ErrRejected. An error of f is returned unchanged.
 type Database interface {
-	// Write runs f in a transaction and commits it if f returns nil. f may run
-	// again after a failure that a repetition mends.
+	// Write runs f in a transaction and commits it if f returns nil. f may run again after a
+	// failure that a repetition can resolve.
 	Write(ctx context.Context, f func(context.Context, Tx) error) error
-	// Read runs f, each statement by itself. f may run again.
+	// Read runs f without a transaction. f may run again.
 	Read(ctx context.Context, f func(context.Context, Tx) error) error
-	// Alone runs f unless another process or goroutine runs something alone for
-	// the same owner.
+	// Alone runs f, unless another process or goroutine is inside Alone for the same owner.
 	Alone(ctx context.Context, f func(context.Context) error) (ran bool, err error)
-	// ForUpdate ends a SELECT whose rows are to stay as they are until the commit.
+	// ForUpdate is the end of a SELECT whose rows must not change until the commit.
 	ForUpdate() string
 	// Among is the condition that a text column has one of the values of the n-th
 	// parameter, a []string.
@@ -72,10 +69,9 @@ type Database interface {
 	// of the values of the n-th parameter, a []string. Each value is looked up in the index,
 	// even where the planner knows nothing of a table that has just grown.
 	Seek(table, column string, n int) string
-	// Away says why calls are refused at the moment; nil where they are not. It asks
-	// nobody.
+	// Away returns the reason why calls are refused at the moment, or nil. It sends no request.
 	Away() error
-	// Figures are for /metrics: how long calls take, and who has the connections.
+	// Figures returns the metrics of the database: durations of calls and use of connections.
 	Figures() []prometheus.Collector
 	// Close ends all calls and waits for them.
 	Close()
@@ -90,7 +86,7 @@ type Tx interface {
 	Insert(ctx context.Context, table string, columns []string, n int, row func(i int) []any) error
 }
 
-// Rows is what a query found. Close it.
+// Rows is the result of a query. Close it.
 type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -98,13 +94,12 @@ type Rows interface {
 	Close()
 }
 
-// ErrRejected marks a failure that is the fault of what was to be written: a
-// violated constraint, or a value that the database does not take.
+// ErrRejected marks a failure caused by the written data: a violated constraint, or a value that
+// the database does not accept.
 var ErrRejected = errors.New("the database does not take this")
 
-// Open opens a database, waiting for a Postgres server until ctx ends, makes
-// the file of an SQLite one if need be, and brings its tables up to date. It
-// refuses the tables of a later release.
+// Open opens a database and updates its tables. It waits for a Postgres server until ctx ends, and
+// creates the file of SQLite if needed. It refuses the tables of a later release.
 func Open(ctx context.Context, cfg Config) (Database, error) {
 	if cfg.Wait <= 0 {
 		cfg.Wait = defaultWait
@@ -157,12 +152,12 @@ func All[V any](ctx context.Context, tx Tx, scan func(func(...any) error) (V, er
 	return all, rows.Err()
 }
 
-// IsPostgres reports whether a database URL is one of Postgres.
+// IsPostgres reports whether a database URL is a Postgres URL.
 func IsPostgres(rawURL string) bool {
 	return strings.HasPrefix(rawURL, "postgres://") || strings.HasPrefix(rawURL, "postgresql://")
 }
 
-// Redacted is a database URL without its password, for people and logs.
+// Redacted returns a database URL without its password, for people and logs.
 func Redacted(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

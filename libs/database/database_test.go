@@ -40,7 +40,7 @@ func migrations(n int) fstest.MapFS {
 // patient is how long tests wait for a connection on a slow machine.
 const patient = time.Minute
 
-// places are databases of a test's own, one of each engine.
+// places make a separate database for a test, one of each engine.
 var places = map[string]func(*testing.T) database.Config{
 	"postgres": func(t *testing.T) database.Config {
 		return database.Config{URL: databasetest.Postgres(t), Owner: "test", Holds: "things", Wait: patient, Work: patient}
@@ -189,8 +189,7 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestWritersAtOnce: writers of several stores wait for one another and not for
-// a lock that they would have to poll; readers wait for nobody.
+// TestWritersAtOnce: writers of several stores queue, and do not poll a lock; readers do not wait.
 func TestWritersAtOnce(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		cfg.Migrations = fstest.MapFS{"both/00001_n.sql": {Data: []byte("-- +goose Up\nCREATE TABLE counter (n bigint);\nINSERT INTO counter VALUES (0);\n")}}
@@ -231,8 +230,8 @@ func TestWritersAtOnce(t *testing.T) {
 
 var errAgainst = errors.New("decided against it")
 
-// TestWaitingEndsWithItsCaller: who waits for the writer's place leaves when its
-// context ends, and nothing ran.
+// TestWaitingEndsWithItsCaller: a call that waits for its turn to write leaves when its context
+// ends, and nothing ran.
 func TestWaitingEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	db := open(t, places["sqlite"](t))
@@ -281,7 +280,8 @@ func TestInsert(t *testing.T) {
 	})
 }
 
-// Who is refused for want of room is told that, and not that nobody answers.
+// A caller that is refused because the disk is full is told that, and not that the database does
+// not answer.
 func TestFull(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		db := open(t, cfg)
@@ -396,8 +396,8 @@ func TestOpenSQLite(t *testing.T) {
 	}
 }
 
-// TestOneProcessAFile: a file that another process has open is refused, with what
-// to do, and is there again when that process has gone, however it ended.
+// TestOneProcessAFile: a file that another process has open is refused with advice, and can be used
+// again when that process has ended in any way.
 func TestOneProcessAFile(t *testing.T) {
 	const variable = "BUSBAR_TEST_HOLD_FILE"
 	if file := os.Getenv(variable); file != "" {

@@ -34,7 +34,7 @@ func (s teaShop) buy(ctx context.Context, call database.Call, in purchase) (boug
 	})
 }
 
-// A call that is repeated with its key has the first one's answer, and no further effect.
+// A call that is repeated with its key returns the first answer, and has no further effect.
 func ExampleOnce() {
 	dir, err := os.MkdirTemp("", "shop")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// SetClock has keys take the time from a function.
+// SetClock makes keys take the time from a function.
 func (k *Keys) SetClock(now func() time.Time) { k.now = now }
 
 // Bounds of keys.
@@ -17,8 +17,8 @@ const (
 	SweepEvery = sweepEvery
 )
 
-// Lossy is a database of whose commits some are not answered: of the writes from the
-// first on, Commits says of each whether it is made all the same.
+// Lossy is a database that does not answer some commits. For each write, beginning with the first,
+// Commits says whether it is nevertheless made.
 type Lossy struct {
 	Database
 	Commits []bool
@@ -44,6 +44,6 @@ func (l *Lossy) Write(ctx context.Context, f func(context.Context, Tx) error) er
 	return fault.New(fault.Unavailable, "the database was lost").Ran(fault.Unknown).Because(doubt{errLost})
 }
 
-// Lost and InDoubt are what becomes of an error of Postgres.
+// Lost and InDoubt classify an error of Postgres.
 func Lost(err error) bool    { return lost(err) }
 func InDoubt(err error) bool { return errors.As(inDoubt(err), new(doubt)) }

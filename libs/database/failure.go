@@ -24,12 +24,12 @@ import (
 
 var errRolledBack = errors.New("the transaction was rolled back")
 
-// doubt marks a commit whose outcome nobody heard of.
+// doubt marks a commit whose outcome is unknown.
 type doubt struct{ error }
 
 func (d doubt) Unwrap() error { return d.error }
 
-// severity is that of an error, in English whatever language the server speaks.
+// severity returns an error's severity, in English whatever language the server uses.
 func severity(said *pgconn.PgError) string { return cmp.Or(said.SeverityUnlocalized, said.Severity) }
 
 func inDoubt(err error) error {
@@ -56,14 +56,13 @@ func (c *Config) fail(ctx context.Context, err error) error {
 	case said == nil || temporary(said.Code):
 		return c.unavailable(retryAfter, err)
 	case within(said.Code, "22", "23", "54"):
-		// Data exceptions, violated constraints, and limits such as that of what an
-		// index takes.
+		// Data exceptions, violated constraints, and limits such as the size of an index entry.
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	}
 	return err // a defect
 }
 
-// unavailable is what a client is told.
+// unavailable is the fault for a client.
 func (c *Config) unavailable(wait time.Duration, err error) *fault.Error {
 	f := fault.New(fault.Unavailable, "the database of %s does not answer; try again shortly", c.Holds).Because(err)
 	if full(err) {
@@ -80,14 +79,14 @@ func full(err error) bool {
 	return errors.As(err, &server) && server.Code == "53100" || errors.As(err, &file) && file.Code()&0xff == codes.SQLITE_FULL
 }
 
-// unanswered is what a client is told of a commit that nobody heard of.
+// unanswered is the fault for a client after a commit without an answer.
 func (c *Config) unanswered(err error) *fault.Error {
 	f := fault.New(fault.Unavailable, "the database of %s was lost while the change was being made; whether it was made is not known: look before you repeat it, or repeat it with its idempotency key", c.Holds).Because(err)
 	f.RetryAfter = retryAfter
 	return f.Ran(fault.Unknown)
 }
 
-// within reports whether a SQLSTATE is of one of these classes.
+// within reports whether a SQLSTATE belongs to one of these classes.
 func within(code string, classes ...string) bool {
 	for _, class := range classes {
 		if strings.HasPrefix(code, class) {
@@ -102,9 +101,8 @@ func within(code string, classes ...string) bool {
 // operators, the system, and a server that is read-only.
 func temporary(code string) bool { return within(code, "08", "25", "40", "53", "55", "57", "58") }
 
-// refused reports whether a connection fails for what no waiting mends: a password,
-// a role or a database that the server does not know, or a certificate that is not
-// to be trusted.
+// refused reports whether a connection fails for a reason that waiting does not resolve: a wrong
+// password, an unknown role or database, or an untrusted certificate.
 func refused(err error) bool {
 	var said *pgconn.PgError
 	if errors.As(err, &said) {
@@ -114,8 +112,8 @@ func refused(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.CertificateInvalidError))
 }
 
-// repeatable reports whether a transaction had no effect and may have one in
-// another attempt: serialization failures, deadlocks, locks not had in time.
+// repeatable reports whether a transaction had no effect but may succeed in another attempt:
+// serialization failures, deadlocks, locks not had in time.
 func repeatable(err error) bool {
 	var said *pgconn.PgError
 	if errors.As(err, new(doubt)) || !errors.As(err, &said) {
@@ -124,7 +122,7 @@ func repeatable(err error) bool {
 	return said.Code == "40001" || said.Code == "40P01" || said.Code == "55P03"
 }
 
-// lost reports whether the connection went, rather than the server refused.
+// lost reports whether the connection was lost, rather than the call refused by the server.
 func lost(err error) bool {
 	var said *pgconn.PgError
 	if errors.As(err, &said) {
@@ -156,8 +154,8 @@ func hasParameter(rawURL, name string) bool {
 	return err == nil && u.Query().Has(name)
 }
 
-// brief is an error of pgx that says each thing once: it tries to connect with TLS and
-// without, and tells both.
+// brief removes repetitions from an error of pgx, which tries to connect with TLS and without and
+// reports both.
 type brief struct{ error }
 
 func (b brief) Unwrap() error { return b.error }

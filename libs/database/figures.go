@@ -18,12 +18,12 @@ func newDuration() *prometheus.HistogramVec {
 	}, []string{"service", "operation", "outcome"})
 }
 
-// observe counts a call that began then.
+// observe counts a call that began at the given time.
 func (r recorded) observe(operation string, began time.Time, err error) {
 	r.duration.WithLabelValues(r.owner.Value.AsString(), operation, outcome(err)).Observe(time.Since(began).Seconds())
 }
 
-// outcome is the word for how a call ended.
+// outcome is the label for how a call ended.
 func outcome(err error) string {
 	var f *fault.Error
 	switch {
@@ -40,7 +40,7 @@ func outcome(err error) string {
 // Figures implements Database.
 func (r recorded) Figures() []prometheus.Collector { return append(r.Database.Figures(), r.duration) }
 
-// connections are the figures of those that an engine has.
+// connections are the metrics of an engine's connections.
 func connections(owner string, count func() (used, most int)) []prometheus.Collector {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"service": owner}}, f)

@@ -13,10 +13,10 @@ import (
 type KeyLimits struct {
 	// Life is how long a key is kept; 0 is 24 hours.
 	Life time.Duration
-	// Keys is how many keys one tenant may have, Bytes how many bytes their answers may use; 0 is
-	// no bound. One caller may have half of either. Beyond Keys a write with a new key is refused
-	// as RateLimited; beyond Bytes, only the fact that the call ran is kept. Each process counts
-	// the others' keys every ten minutes.
+	// Keys is how many keys one tenant may have, Bytes how many bytes their answers may use; 0
+	// means unlimited. One caller may have half of either. Beyond Keys, a write with a new key is
+	// refused as RateLimited; beyond Bytes, only the fact that the call ran is kept. Each process
+	// counts the keys of others every ten minutes.
 	Keys, Bytes int64
 }
 
@@ -27,12 +27,12 @@ const (
 	// maxAnswer is the largest answer that is kept, bytes, as edges keep it.
 	//limit:kept answer of a keyed write that `database.Once` keeps | only that the call ran is kept
 	maxAnswer = 96 << 10
-	// keysCounted is how long a count is believed, with this process's own keys added.
+	// keysCounted is how long a count is used, with this process's own keys added.
 	keysCounted = 10 * time.Minute
 	// maxKeysCounted bounds the parties whose counts are remembered.
 	maxKeysCounted = 8192
-	// Of sweepEvery writes, one forgets up to sweepMost keys that are too old: more than
-	// came meanwhile, so that what is too old never piles up.
+	// One in sweepEvery writes deletes up to sweepMost expired keys. That is more than were added
+	// meanwhile, so expired keys never pile up.
 	sweepEvery = 64
 	sweepMost  = 256
 )
@@ -47,7 +47,7 @@ type Keys struct {
 
 	mu     sync.Mutex
 	writes int
-	// counts are what tenants have, and callers within them.
+	// counts are the keys and bytes of tenants, and of callers within them.
 	counts map[keyParty]*keyCount
 }
 
@@ -62,15 +62,15 @@ type keyCount struct {
 	at          time.Time
 }
 
-// OpenKeys makes the table of an owner's keys, if need be. Any number of processes may do so
-// at once.
+// OpenKeys creates the table of an owner's keys if needed. Any number of processes may call it
+// concurrently.
 func OpenKeys(ctx context.Context, db Database, owner string, limits KeyLimits) (*Keys, error) {
 	if limits.Life <= 0 {
 		limits.Life = DefaultKeyLimits.Life
 	}
 	k := &Keys{db: db, table: owner + "_call", limits: limits, now: time.Now, counts: map[keyParty]*keyCount{}}
 	text, binary := `text COLLATE "C"`, "bytea"
-	if db.ForUpdate() == "" { // SQLite, which compares texts by their bytes
+	if db.ForUpdate() == "" { // SQLite, which compares texts by bytes
 		text, binary = "text", "blob"
 	}
 	err := ensure(ctx, db, []string{
@@ -84,14 +84,14 @@ func OpenKeys(ctx context.Context, db Database, owner string, limits KeyLimits) 
 	return k, nil
 }
 
-// parties are those that a key counts for, with their part of each bound.
+// parties are the tenant and the caller for which a key counts, with their part of each limit.
 func (k Key) parties() map[keyParty]int64 {
 	return map[keyParty]int64{{tenant: k.Tenant, all: true}: 1, {tenant: k.Tenant, caller: k.Caller}: 2}
 }
 
-// admit refuses a write with a new key whose tenant or caller has too many that are not
-// from before a time, in its transaction. Those that are over do not count: writes forget
-// them, and a refusal is none.
+// admit refuses a write with a new key if its tenant or caller has too many keys that are not older
+// than a time, in the write's transaction. Expired keys do not count: only writes delete them, and
+// a refused write does not.
 func (k *Keys) admit(ctx context.Context, tx Tx, key Key, oldest int64) error {
 	if k.limits.Keys == 0 && k.limits.Bytes == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (k *Keys) keeps(key Key, size int) bool {
 	return size <= maxAnswer
 }
 
-// count is a copy of what a party has; nil where that is to be counted.
+// count returns a copy of a party's count; nil if it must be counted.
 func (k *Keys) count(party keyParty) *keyCount {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,7 +153,7 @@ func (k *Keys) remember(party keyParty, now *keyCount) {
 	k.counts[party] = &c
 }
 
-// kept counts a key whose write is made.
+// kept counts a key after its write was made.
 func (k *Keys) kept(key Key, size int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -164,8 +164,8 @@ func (k *Keys) kept(key Key, size int) {
 	}
 }
 
-// sweep forgets keys from before a time, in the transaction of a write. It waits for no
-// other process that does so.
+// sweep deletes keys that are older than a time, in the transaction of a write. It does not wait
+// for another process that does the same.
 func (k *Keys) sweep(ctx context.Context, tx Tx, oldest int64) error {
 	k.mu.Lock()
 	due := k.writes%sweepEvery == 0

@@ -13,17 +13,16 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// migratePostgres brings the tables of an owner up to date with the migrations,
-// SQL files of goose named 00001_what.sql and so on. Any number of replicas may
-// do so at once. Migrations expand first and contract in a later release, so that
-// replicas of the release before keep working. A schema that a later release
-// made is refused.
+// migratePostgres updates the tables of an owner with the migrations, SQL files of goose named
+// 00001_what.sql and so on. Any number of replicas may do so concurrently. Migrations expand first
+// and contract in a later release, so that replicas of the previous release keep working. The
+// schema of a later release is refused.
 func migratePostgres(ctx context.Context, pool *pgxpool.Pool, cfg Config) error {
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }()
 	id := fnv.New64a()
 	_, _ = id.Write([]byte("busbar " + cfg.Owner))
-	// Tries once a second, for as long as another replica may take.
+	// It tries once a second, for as long as another replica may take.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64()>>1)), lock.WithLockTimeout(1, 120))
 	if err != nil {
 		return err
@@ -31,7 +30,7 @@ func migratePostgres(ctx context.Context, pool *pgxpool.Pool, cfg Config) error 
 	return migrate(ctx, goose.DialectPostgres, db, "postgres", cfg, goose.WithSessionLocker(locker))
 }
 
-// migrateSQLite is migratePostgres for a file, whose only writer it is meanwhile.
+// migrateSQLite is migratePostgres for a file; it is the file's only writer meanwhile.
 func migrateSQLite(ctx context.Context, f *file, cfg Config) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -55,7 +54,7 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, engine stri
 	}
 	sources := p.ListSources()
 	known := sources[len(sources)-1].Version
-	// Looked at before and after: another release may migrate at this moment.
+	// The version is checked before and after: another release may migrate at the same time.
 	for range 2 {
 		has, err := p.GetDBVersion(ctx)
 		if err != nil {

@@ -15,36 +15,36 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Call is what Once needs to know of a call: a *service.Call.
+// Call is the part of a *service.Call that Once needs.
 type Call interface {
 	// Tool is the name of the tool that is called.
 	Tool() string
-	// Tenant and Principal say whose the key is.
+	// Tenant and Principal are the owner of the key.
 	Tenant() string
 	Principal() string
 	// IdempotencyKey is empty for a call without one.
 	IdempotencyKey() string
-	// Replayed is told that nothing ran, and that the answer is an earlier call's.
+	// Replayed is called if nothing ran because the answer comes from an earlier call.
 	Replayed()
 }
 
 // Key is the idempotency key of one write. The zero value is for a write without one.
 type Key struct {
-	// Tenant and Caller say whose key it is: nobody else's has anything to do with it.
+	// Tenant and Caller own the key: the same key of another caller is a different key.
 	Tenant, Caller, Key string
-	// Digest stands for what the write is to do.
+	// Digest identifies the content of the write.
 	Digest []byte
-	// Replayed, unless nil, is called before a write returns what an earlier one did.
+	// Replayed, unless nil, is called before a write returns the answer of an earlier one.
 	Replayed func()
 }
 
-// Bounds of a Key, in bytes.
+// Limits of a Key, in bytes.
 const (
 	maxKeyText = 2048
 	maxKeyName = 256
 )
 
-// KeyOf is the key of a call whose arguments are in, which marshals to JSON.
+// KeyOf returns the key of a call with the arguments in, which marshal to JSON.
 func KeyOf(call Call, in any) (Key, error) {
 	if call.IdempotencyKey() == "" {
 		return Key{}, nil
@@ -57,8 +57,8 @@ func KeyOf(call Call, in any) (Key, error) {
 	return Key{Tenant: column(call.Tenant(), maxKeyName), Caller: column(call.Principal(), maxKeyName), Key: call.IdempotencyKey(), Digest: digest[:], Replayed: call.Replayed}, nil
 }
 
-// column is a text as every database takes it: itself, or a digest of one that is longer than
-// most bytes or is not text. No text that is kept as it is looks like a digest.
+// column returns a text in a form that every database accepts: unchanged, or a digest if it is
+// longer than most bytes or is not valid text. An unchanged text never looks like a digest.
 func column(name string, most int) string {
 	const mark = "\x7f"
 	if len(name) <= most && utf8.ValidString(name) && !strings.ContainsAny(name, "\x00"+mark) {
@@ -68,18 +68,18 @@ func column(name string, most int) string {
 	return mark + hex.EncodeToString(digest[:])
 }
 
-// Once makes the change of a tool call in a transaction, once for each idempotency key of a
-// caller. The key and the answer are kept in that transaction: a repeated call returns the
-// first one's answer, whatever died in between, and runs nothing. The tool says KeepsKeys,
-// so that edges ask again where an answer was lost.
+// Once makes the change of a tool call in a transaction, once for each idempotency key of a caller.
+// The key and the answer are stored in the same transaction: a repeated call returns the first
+// answer and runs nothing, even if processes died in between. Set KeepsKeys on the tool, so that
+// edges repeat calls whose answer was lost.
 //
-// in are the call's arguments; the same key with others, or for another tool, is a
-// *fault.Error with reason Conflict. f makes the change and returns the answer, which
-// marshals to JSON. An error of f leaves nothing behind, and the key free. f may run again
-// after a failure that a repetition mends, as in Database.Write, and must have no effect
-// elsewhere. A call without a key runs each time.
+// in are the call's arguments; the same key with other arguments, or for another tool, is a
+// *fault.Error with reason Conflict. f makes the change and returns the answer, which marshals to
+// JSON. After an error of f nothing is stored, and the key stays free. f may run again after a
+// failure that a repetition can resolve, as in Database.Write, and must have no effect outside of
+// the transaction. A call without a key runs each time.
 //
-// Errors come from Database.Write. Where nobody could look whether an earlier call with the key
+// Errors come from Database.Write. If it could not be checked whether an earlier call with the key
 // ran, Executed is unknown.
 func Once[Out any](ctx context.Context, k *Keys, call Call, in any, f func(context.Context, Tx) (Out, error)) (Out, error) {
 	key, err := KeyOf(call, in)
@@ -90,7 +90,7 @@ func Once[Out any](ctx context.Context, k *Keys, call Call, in any, f func(conte
 	return WriteOnce(ctx, k, key, f)
 }
 
-// WriteOnce is Once for code that has the key of a call and not the call, such as a store.
+// WriteOnce is Once for code that has the key of a call but not the call, such as a store.
 func WriteOnce[Out any](ctx context.Context, k *Keys, key Key, f func(context.Context, Tx) (Out, error)) (Out, error) {
 	var out, none Out
 	if key.Key == "" {
@@ -135,14 +135,14 @@ func WriteOnce[Out any](ctx context.Context, k *Keys, key Key, f func(context.Co
 type onceWriting struct {
 	keys *Keys
 	key  Key
-	// at is when its record is from, in microseconds since the Unix epoch; it tells the write's own
-	// record from another write's record.
+	// at is the time of its record, in microseconds since the Unix epoch; it distinguishes the
+	// write's own record from another write's.
 	at int64
-	// known says that the transaction has found out whether the key was used; no error says
-	// "no" before.
+	// known is set once the transaction knows whether the key was used. Before that, no error may
+	// say executed "no".
 	known bool
-	// earlier is the answer that was kept; nil if the write was made now. own says that the
-	// write itself kept it, in a commit that nobody heard of.
+	// earlier is the answer that was kept; nil if the write was made now. own is set if this write
+	// stored it, in a commit without an answer.
 	earlier []byte
 	own     bool
 	// size is how many bytes of the answer are kept.
@@ -150,14 +150,14 @@ type onceWriting struct {
 }
 
 const (
-	// settleTime is how long a commit that was not answered is asked for again: as long as
-	// Postgres takes to start again after a crash, and less than an edge waits.
+	// settleTime is how long a commit without an answer is repeated: as long as Postgres takes to
+	// restart after a crash, and less than an edge waits.
 	settleTime = 3 * time.Second
 	settleWait = 50 * time.Millisecond
 )
 
-// settled makes the write. A commit that was not answered is settled by making it again:
-// the key says whether the first one is there.
+// settled makes the write. A commit without an answer is settled by a repetition: the key shows
+// whether the first one was made.
 func (w *onceWriting) settled(ctx context.Context, f func(context.Context, Tx) ([]byte, error)) error {
 	err := w.write(ctx, f)
 	if !inCommit(err) {
@@ -188,8 +188,7 @@ func (w *onceWriting) write(ctx context.Context, f func(context.Context, Tx) ([]
 	err := k.db.Write(ctx, func(ctx context.Context, tx Tx) error {
 		w.known, w.earlier = false, nil
 		now, oldest := k.now().UnixMicro(), k.now().Add(-k.limits.Life).UnixMicro()
-		// A second call with the key waits here for the first. A record that is too old counts
-		// as none.
+		// A second call with the key waits here for the first. An expired record does not count.
 		n, err := tx.Exec(ctx, `INSERT INTO `+k.table+` AS old (tenant, caller, call_key, digest, answer, at) VALUES ($1, $2, $3, $4, '', $5)
 			ON CONFLICT (tenant, caller, call_key) DO UPDATE SET digest = excluded.digest, answer = '', at = excluded.at WHERE old.at < $6`,
 			w.key.Tenant, w.key.Caller, w.key.Key, append([]byte{}, w.key.Digest...), now, oldest) // never NULL
@@ -226,7 +225,7 @@ func (w *onceWriting) write(ctx context.Context, f func(context.Context, Tx) ([]
 	return err
 }
 
-// answered reads what an earlier write with the key came to.
+// answered reads the result of an earlier write with the key.
 func (w *onceWriting) answered(ctx context.Context, tx Tx) error {
 	var digest []byte
 	var answer string

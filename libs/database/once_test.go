@@ -64,7 +64,7 @@ func (s *shop) use(db database.Database, limits database.KeyLimits) {
 	s.keys = keys
 }
 
-// place is what a handler does.
+// place is a handler that places an order.
 func (s *shop) place(ctx context.Context, call *keyedCall, in order, filler string) (receipt, error) {
 	return database.Once(ctx, s.keys, call, in, func(ctx context.Context, tx database.Tx) (receipt, error) {
 		if _, err := tx.Exec(ctx, "INSERT INTO ledger (item) VALUES ($1)", in.Item); err != nil {
@@ -103,7 +103,7 @@ func (s *shop) kept() int {
 	return count(s.t, s.db, "SELECT count(*) FROM test_call")
 }
 
-// A key has one effect and one answer, and is its caller's.
+// A key has one effect and one answer, and belongs to its caller.
 func TestOnce(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		s := openShop(t, cfg, database.DefaultKeyLimits)
@@ -128,7 +128,7 @@ func TestOnce(t *testing.T) {
 		}
 		s.fails(placed(strings.Repeat("k", 3000)), "tea", fault.InvalidParams, fault.No)
 
-		// Any name is somebody's, and nobody else's.
+		// Any name can own a key, and no two names share one.
 		long := strings.Repeat("n", 300)
 		for i, caller := range []string{"nul\x00", "\xff", long, long + "n", "\x7f" + "1"} {
 			for range 2 {
@@ -141,7 +141,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// A change that failed leaves its key free, for other arguments as well.
+// After a failed change its key is free, even for other arguments.
 func TestOnceFailed(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		s := openShop(t, cfg, database.DefaultKeyLimits)
@@ -162,7 +162,8 @@ func TestOnceFailed(t *testing.T) {
 	})
 }
 
-// Of many calls with a key at several instances at once, one runs, and all have its answer.
+// If many calls with one key reach several instances concurrently, one runs, and all return its
+// answer.
 func TestOnceAtOnce(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		shops := []*shop{openShop(t, cfg, database.DefaultKeyLimits), openShop(t, cfg, database.DefaultKeyLimits)}
@@ -191,7 +192,7 @@ func TestOnceAtOnce(t *testing.T) {
 	})
 }
 
-// A commit that nobody answers is settled by the key, whether it was made or not.
+// A commit without an answer is settled by the key, whether it was made or not.
 func TestOnceCommitLost(t *testing.T) {
 	for name, commits := range map[string][]bool{
 		"it was made":             {true},
@@ -222,8 +223,8 @@ func TestOnceCommitLost(t *testing.T) {
 	}
 }
 
-// While the database is away nobody knows whether an earlier call with a key ran. Without
-// a key, nothing did.
+// While the database is away it is unknown whether an earlier call with a key ran. Without a key,
+// nothing ran.
 func TestOnceAway(t *testing.T) {
 	t.Parallel()
 	server := databasetest.Own(t)
@@ -235,7 +236,7 @@ func TestOnceAway(t *testing.T) {
 	s.fails(placed(""), "tea", fault.Unavailable, fault.No)
 }
 
-// Keys have a life, and those that are over do not pile up.
+// Keys expire, and expired keys do not pile up.
 func TestOnceExpires(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		s := openShop(t, cfg, database.KeyLimits{Life: time.Hour})
@@ -261,8 +262,8 @@ func TestOnceExpires(t *testing.T) {
 	})
 }
 
-// Keys that are over count for nobody, also when nothing else forgets them: who had as many
-// as may be has room again.
+// Expired keys do not count, even before they are deleted: a caller that had reached the limit has
+// room again.
 func TestOnceSharesExpire(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		s := openShop(t, cfg, database.KeyLimits{Life: time.Hour, Keys: 4})
@@ -280,7 +281,7 @@ func TestOnceSharesExpire(t *testing.T) {
 	})
 }
 
-// A tenant has its share of keys and of answers, and a caller half of that.
+// A tenant has a share of keys and answers, and a caller half of it.
 func TestOnceShares(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		s := openShop(t, cfg, database.KeyLimits{Keys: 6})
@@ -295,7 +296,7 @@ func TestOnceShares(t *testing.T) {
 			s.works(call("acme", "bob", fmt.Sprint(i)), "tea")
 		}
 		s.fails(call("acme", "eve", "more"), "tea", fault.RateLimited, fault.No)
-		s.works(call("acme", "ada", "0"), "tea") // what was done has its answer
+		s.works(call("acme", "ada", "0"), "tea") // an earlier call has its answer
 		s.works(call("acme", "ada", ""), "tea")
 		s.works(call("beta", "ada", "0"), "tea")
 		if n := s.ran("tea"); n != 8 {
@@ -320,7 +321,7 @@ func TestOnceShares(t *testing.T) {
 	})
 }
 
-// The answer of a call that is too large to be kept runs once, too.
+// A call whose answer is too large to be kept also runs once.
 func TestOnceLarge(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		s := openShop(t, cfg, database.KeyLimits{})

@@ -13,23 +13,21 @@ import (
 )
 
 const (
-	// statementTime bounds one statement, so that a lock held elsewhere ends as an
-	// error and not as a hung call.
+	// statementTime limits one statement, so that a lock held elsewhere becomes an error and not a
+	// hanging call.
 	//limit:time one statement in Postgres, if the work of its call may take longer | `unavailable`
 	statementTime = 10 * time.Second
 	// poolSize is how many connections an instance has, unless its URL says
 	// pool_max_conns.
 	//limit:service connections of an instance to Postgres, unless its URL has `pool_max_conns` | calls wait
 	poolSize = 8
-	// busyTime is how long a call waits for a connection while others give theirs
-	// back.
+	// busyTime is how long a call waits for a connection while other calls return theirs.
 	busyTime = 2 * time.Second
-	// tries is how often a transaction is run that lost against another.
+	// tries is how often a transaction that lost against another one is run.
 	tries = 4
 )
 
-// postgres is a pool of connections, which is not asked while the server is
-// away.
+// postgres is a pool of connections, which is not used while the server is away.
 type postgres struct {
 	pool    *pgxpool.Pool
 	cfg     Config
@@ -37,8 +35,8 @@ type postgres struct {
 	lock    int64 // of Alone
 }
 
-// openPostgres opens a pool, waiting for the server until ctx ends. Parameters in
-// the URL, such as pool_max_conns, are obeyed (pgxpool.ParseConfig).
+// openPostgres opens a pool and waits for the server until ctx ends. Parameters in the URL, such as
+// pool_max_conns, apply (pgxpool.ParseConfig).
 func openPostgres(ctx context.Context, cfg Config) (Database, error) {
 	parsed, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
@@ -81,8 +79,8 @@ func openPostgres(ctx context.Context, cfg Config) (Database, error) {
 	return &postgres{pool: pool, cfg: cfg, circuit: newCircuit(pool), lock: int64(id.Sum64() >> 1)}, nil
 }
 
-// answers waits until the server takes a connection, refuses it, or ctx ends. Then
-// it says why the last attempt that had its time failed.
+// answers waits until the server accepts or refuses a connection, or ctx ends. Then it returns the
+// error of the last attempt that was not cut short.
 func answers(ctx context.Context, pool *pgxpool.Pool) (reason error) {
 	for {
 		err := pool.Ping(ctx)
@@ -100,7 +98,7 @@ func answers(ctx context.Context, pool *pgxpool.Pool) (reason error) {
 	}
 }
 
-// Away keeps the reason, which names the server, from those who may read this.
+// Away hides the reason, which names the server, from readers of probes.
 func (p *postgres) Away() error {
 	if p.circuit.away() == nil {
 		return nil
@@ -119,14 +117,14 @@ func (p *postgres) Among(column string, n int) string {
 	return column + " = ANY($" + strconv.Itoa(n) + ")"
 }
 
-// Seek joins from inside, which OFFSET keeps the planner from turning inside out. A plan
-// made for a table without statistics, such as one that was empty a minute ago, would read
-// all of it, and stay until the table is analyzed.
+// Seek begins the join with the values; OFFSET keeps the planner from reversing it. A plan made for
+// a table without statistics, such as one that was empty a minute ago, would read the whole table,
+// and stay until the table is analyzed.
 func (p *postgres) Seek(table, column string, n int) string {
 	return "unnest($" + strconv.Itoa(n) + "::text[]) AS sought(v) CROSS JOIN LATERAL (SELECT * FROM " + table + " WHERE " + column + " = sought.v OFFSET 0) AS found"
 }
 
-// bounded runs a call within the time for it.
+// bounded runs a call within its time limit.
 func (p *postgres) bounded(ctx context.Context, f func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, p.cfg.Work)
 	defer cancel()
@@ -152,7 +150,7 @@ func (p *postgres) transact(ctx context.Context, f func(context.Context, Tx) err
 	}
 	defer conn.Release()
 	if err := f(ctx, postgresTx{conn}); err != nil {
-		// A connection that is in a transaction still is closed by the pool.
+		// The pool closes a connection that is still in a transaction.
 		rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Wait)
 		defer cancel()
 		_, _ = conn.Exec(rollback, "ROLLBACK")
@@ -172,7 +170,7 @@ func (p *postgres) Read(ctx context.Context, f func(context.Context, Tx) error) 
 		if !lost(err) {
 			return err
 		}
-		// It was dead since before. Nothing was written, so another may answer.
+		// The connection was already dead. Nothing was written, so another one may answer.
 		p.pool.Reset()
 		return p.once(ctx, f)
 	})
@@ -187,8 +185,7 @@ func (p *postgres) once(ctx context.Context, f func(context.Context, Tx) error) 
 	return f(ctx, postgresTx{conn})
 }
 
-// Alone holds a lock of the database for as long as f runs. It goes with the
-// connection.
+// Alone holds a lock of the database while f runs. The lock ends with the connection.
 func (p *postgres) Alone(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
 	conn, err := p.connect(ctx, "")
 	if err != nil {
@@ -240,8 +237,8 @@ func (p *postgres) connect(ctx context.Context, first string) (*pgxpool.Conn, er
 
 var errBusy = errors.New("no connection is free")
 
-// acquire waits its turn for a connection: for as long as turns are given, up to
-// busyTime, and otherwise for cfg.Wait.
+// acquire waits for a connection: up to busyTime while connections are being returned, otherwise up
+// to cfg.Wait.
 func (p *postgres) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	waiting, cancel := context.WithTimeout(ctx, max(busyTime, p.cfg.Wait))
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Schema is an owner's tables, at a version.
+// Schema is the version of an owner's tables.
 type Schema struct {
 	Owner   string
 	Version int64
 }
 
-// SchemaOf is the schema that migrations make on Postgres. It panics where they are no
-// migrations: they are part of the program.
+// SchemaOf returns the schema that migrations produce on Postgres. It panics if they are not valid
+// migrations, because they are part of the program.
 func SchemaOf(owner string, migrations fs.FS) Schema {
 	s := Schema{Owner: owner}
 	files, err := fs.Glob(migrations, engineDir(migrations, "postgres")+"/*.sql")
@@ -37,7 +37,7 @@ func SchemaOf(owner string, migrations fs.FS) Schema {
 	return s
 }
 
-// engineDir is where the migrations for an engine are.
+// engineDir is the directory of the migrations for an engine.
 func engineDir(migrations fs.FS, engine string) string {
 	if _, err := fs.Stat(migrations, engine); err != nil {
 		return "both"
@@ -45,10 +45,10 @@ func engineDir(migrations fs.FS, engine string) string {
 	return engine
 }
 
-// Look says which version of an owner's tables a Postgres database has, 0 for none. It
-// makes one connection, and changes nothing. The error says so where there is no room.
+// Look returns the version of each owner's tables in a Postgres database, 0 for none. It makes one
+// connection, and changes nothing. The error says if the disk is full.
 func Look(ctx context.Context, url string, owners ...string) ([]Schema, error) {
-	cfg, err := pgxpool.ParseConfig(url) // which knows more parameters than one connection
+	cfg, err := pgxpool.ParseConfig(url) // it knows more parameters than pgx itself
 	if err != nil || !IsPostgres(url) {
 		return nil, errors.New("the database URL is not one of Postgres: use postgres://user:password@host:5432/name") // its text may hold the password
 	}
@@ -82,7 +82,7 @@ func Look(ctx context.Context, url string, owners ...string) ([]Schema, error) {
 	return all, nil
 }
 
-// room needs a MiB for a moment: what is not committed is kept nowhere.
+// room checks for free space by writing a MiB without committing it.
 func room(ctx context.Context, conn *pgx.Conn) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {

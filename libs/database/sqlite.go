@@ -33,14 +33,14 @@ type sqlite struct {
 	closed atomic.Bool
 }
 
-// file is a database file as this process has it open: once, however many users
-// it has, since SQLite has one writer and those who wait for its lock poll.
+// file is a database file opened by this process. It is opened once for all users, because SQLite
+// has one writer, and waiting for its lock means polling.
 type file struct {
 	path string
 	// lock keeps other processes off.
 	lock *flock.Flock
-	// write is the only connection that writes; turn is held by its user: the next one is who
-	// waited longest, and waiting ends with the caller.
+	// write is the only connection that writes; turn is held by its user. The caller that has
+	// waited longest is next, and waiting ends with the caller's context.
 	write *sql.DB
 	turn  chan struct{}
 	read  *sql.DB
@@ -83,8 +83,8 @@ func newFile(ctx context.Context, path string) (*file, error) {
 		return nil, fmt.Errorf("directory of the database: %w", err)
 	}
 	open := func(n int, pragmas ...string) (*sql.DB, error) {
-		// Nobody in this process holds the lock when it is asked for. The timeout is
-		// for strangers, such as a backup.
+		// Within this process the lock is always free when it is requested. The timeout is for
+		// other programs, such as a backup.
 		q := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
 		db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escape(path), RawQuery: q.Encode()}).String())
 		if err != nil {
@@ -115,12 +115,12 @@ func newFile(ctx context.Context, path string) (*file, error) {
 	return &file{path: path, lock: lock, write: write, turn: make(chan struct{}, 1), read: read}, nil
 }
 
-// lockTime is how long a file is waited for that another process has open, which
-// may be about to end.
+// lockTime is how long to wait for a file that another process has open, because that process may
+// be about to end.
 const lockTime = 2 * time.Second
 
-// lockFile takes a file for this process. The order of writers, what runs alone
-// and the ids of stores hold among all users of one process only.
+// lockFile locks a file for this process, because the order of writers, Alone and the ids of stores
+// work only among the users within one process.
 func lockFile(ctx context.Context, path string) (*flock.Flock, error) {
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	waiting, cancel := context.WithTimeout(ctx, lockTime)
@@ -136,7 +136,7 @@ func lockFile(ctx context.Context, path string) (*flock.Flock, error) {
 	}
 }
 
-// escape makes a path the opaque part of a file: URL.
+// escape turns a path into the opaque part of a file: URL.
 func escape(file string) string { return (&url.URL{Path: file}).EscapedPath() }
 
 // leave is called under filesMu.

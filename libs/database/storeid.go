@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// StoreID is the id of an owner's data: random, kept beside it, and the same for
-// all who have that database open. Of a copy of the database it is the same, too.
+// StoreID returns the id of an owner's data. It is random, stored with the data, and the same for
+// all processes that have the database open. A copy of the database has the same id.
 func StoreID(ctx context.Context, db Database, owner string) (id string, err error) {
 	table := owner + "_store"
 	err = ensure(ctx, db, []string{"CREATE TABLE IF NOT EXISTS " + table + " (one INTEGER PRIMARY KEY, id TEXT NOT NULL)"}, func(ctx context.Context, tx Tx) error {

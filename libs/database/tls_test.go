@@ -15,9 +15,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 )
 
-// How a connection to Postgres is encrypted, and where its password is, is said in
-// libpq's words, and what no waiting mends is said at once. Not parallel: PGPASSFILE
-// is for the whole process.
+// Encryption and the password of a Postgres connection are configured as in libpq, and an error
+// that waiting does not resolve is returned immediately. Not parallel: PGPASSFILE applies to the
+// whole process.
 func TestPostgresTLS(t *testing.T) {
 	server, ca, others := databasetest.Own(t), certtest.New(t), certtest.New(t)
 	p := ca.Issue(t, "db.example", time.Hour)
@@ -60,7 +60,7 @@ func TestPostgresTLS(t *testing.T) {
 	if err := os.WriteFile(passwords, []byte("*:"+plain.Port()+":*:app:s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody's own passwords are used, wherever the test runs.
+	// The test must not use the passwords of the user that runs it.
 	nowhere := filepath.Join(t.TempDir(), "none")
 	t.Setenv("PGPASSWORD", "")
 	for name, c := range map[string]struct {

@@ -14,18 +14,18 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// recorded is a database that counts its calls, with a span for each that is being
-// recorded. It has the names of the owner and of the operation: no statement, and no value.
+// recorded is a database that counts its calls and makes a span for each recorded one. Spans have
+// the names of the owner and of the operation, but no statements and no values.
 type recorded struct {
 	Database
 	system, owner attribute.KeyValue
 	duration      *prometheus.HistogramVec
-	// full: there was no room at the last write. Nobody knows until the next one.
+	// full is set if the disk was full at the last write. Only the next write can reset it.
 	full  *atomic.Bool
 	holds string
 }
 
-// traced is for what opens a database.
+// traced wraps the result of a function that opens a database.
 func traced(system attribute.KeyValue, cfg Config) func(Database, error) (Database, error) {
 	return func(d Database, err error) (Database, error) {
 		if err != nil {

@@ -40,8 +40,8 @@ func answer(status int, body string, headers ...string) *http.Response {
 	return a
 }
 
-// A document is read once while it is fresh, asked for with its tag when it is not,
-// and forgotten when it has gone.
+// A document is read once while it is fresh, then revalidated with its tag, and forgotten when it
+// no longer exists.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestReader(t *testing.T) {
 	})
 }
 
-// What fails is asked again, and not at all once it has failed often enough.
+// A failing request is repeated; after enough failures no request is sent.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -140,8 +140,8 @@ func TestExpires(t *testing.T) {
 	}
 }
 
-// Whatever headers say, nothing is kept for longer than 68 years, the most that
-// max-age can say, and no pause is longer than what is believed.
+// Whatever headers say, nothing is kept for longer than 68 years, the most that max-age can say,
+// and no pause is longer than the accepted limit.
 func FuzzHeaders(f *testing.F) {
 	f.Add("max-age=60", "5", "Sun, 22 Nov 2026 13:00:00 GMT", "7")
 	f.Add("max-age=2147483647", "-1", "Fri, 31 Dec 9999 23:59:59 GMT", "-7")
@@ -158,8 +158,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// However far away a document says that it expires, it is asked for again after what
-// is believed.
+// However distant the expiry of a document, it is requested again after the accepted limit.
 func TestReaderFarFuture(t *testing.T) {
 	t.Parallel()
 	for _, header := range [][]string{{"Expires", "Fri, 31 Dec 9999 23:59:59 GMT"}, {"Cache-Control", "max-age=2147483647"}, {"Cache-Control", "max-age=60", "Age", "-99999999999"}} {

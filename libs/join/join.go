@@ -1,5 +1,5 @@
-// Package join is how every program joins the bus: the flags that say where it is, and the secret
-// with which the program proves its identity.
+// Package join connects a program to the bus: it has the flags for the address of the bus, and for
+// the secret with which the program proves its identity. Start reading at Flags.Connect.
 package join
 
 import (
@@ -57,8 +57,8 @@ func (f Flags) connect(ctx context.Context, user, name string, now bool) (*bus.C
 	return bus.Connect(ctx, cfg)
 }
 
-// Config reads the files. Certificates and JWTs are read again at every connection;
-// another seed, or key that seals, takes a restart.
+// Config reads the files. Certificates and JWTs are read again at every connection; a new seed or
+// sealing key needs a restart.
 func (p Proof) Config() (cfg bus.Config, err error) {
 	if p.NKey != "" && p.Creds != "" {
 		return cfg, errors.New("--nats-nkey and --nats-creds are two users: give one of them")
@@ -76,7 +76,7 @@ func (p Proof) Config() (cfg bus.Config, err error) {
 	return cfg, err
 }
 
-// tls is nil where nothing is said about it: a tls:// URL has it all the same.
+// tls is nil without TLS flags: a tls:// URL uses TLS nevertheless.
 func (p Proof) tls() (*tls.Config, error) {
 	if p.CA == "" && p.Cert == "" && p.Key == "" {
 		return nil, nil

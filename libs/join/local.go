@@ -13,8 +13,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
-// local is the secret for a bus of this person on this machine, of "busbar dev" or
-// "busbar stdio", in its default directory: whoever can read that needs no flag.
+// local returns the secret for this user's own bus on this machine, of "busbar dev" or "busbar
+// stdio", from its default directory: a user that can read that needs no flag.
 func local(servers, user string) (secret.Secret, bool) {
 	u, err := url.Parse(servers)
 	if err != nil || u.User != nil {

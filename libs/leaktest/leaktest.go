@@ -1,5 +1,5 @@
-// Package leaktest proves with goleak that the goroutines of tests end, and gives them the
-// time for it that a slow machine takes: goleak itself waits for less than half a second.
+// Package leaktest checks with goleak that the goroutines of tests end. It gives them the time that
+// a slow machine needs: goleak itself waits for less than half a second. Start reading at Main.
 package leaktest
 
 import (
@@ -11,13 +11,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long they may take. Only those that leak take all of it.
+// patience is how long goroutines may take to end. Only a leak uses all of it.
 const patience = 20 * time.Second
 
 // Main runs the tests of a package, which fails when they leave goroutines behind.
 func Main(m *testing.M) { os.Exit(Code(m.Run())) }
 
-// Code is what a package's tests exit with: code, unless they passed and left goroutines behind.
+// Code returns the exit status of a package's tests: code, unless they passed but left goroutines
+// behind.
 func Code(code int) int {
 	if code != 0 {
 		return code
@@ -29,10 +30,10 @@ func Code(code int) int {
 	return 0
 }
 
-// find is goleak.Find, again and again until this time is over.
+// find repeats goleak.Find until it succeeds or the time is over.
 func find(patience time.Duration) error {
 	for begun := time.Now(); ; {
-		if err := goleak.Find(); err == nil || time.Since(begun) > patience { // it waits itself
+		if err := goleak.Find(); err == nil || time.Since(begun) > patience { // Find itself waits
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What takes a second to end is no leak; what does not end is one.
+// A goroutine that takes a second to end is not a leak; one that does not end is.
 func TestFind(t *testing.T) {
 	go func() { <-time.After(time.Second) }()
 	if err := find(patience); err != nil {

@@ -18,8 +18,8 @@ const (
 	heapRoom = 64 << 20
 	// memoryShare is the share of the container's memory that the heap may use.
 	memoryShare = 0.9
-	// usualGrowth is Go's default growth of a heap in percent, greatestGrowth that of an almost
-	// empty heap.
+	// usualGrowth is Go's default growth of a heap in percent, greatestGrowth the growth of an
+	// almost empty heap.
 	usualGrowth, greatestGrowth = 100, 1600
 )
 

@@ -32,13 +32,13 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// making names the variable by which the test binary is a program that makes garbage, or
-// one with many goroutines.
+// making is the environment variable that turns the test binary into a program that makes garbage,
+// or one with many goroutines.
 const making = "BUSBAR_TEST_GARBAGE"
 
 var kept, garbage []byte
 
-// makeGarbage says how often it was collected.
+// makeGarbage prints how often garbage was collected.
 func makeGarbage() {
 	setHeap()
 	switch os.Getenv(making) {
@@ -61,7 +61,7 @@ func makeGarbage() {
 	runtime.KeepAlive(kept)
 }
 
-// How garbage is collected is one setting for a whole program.
+// Garbage collection is configured for the whole program.
 func TestHeapHasRoom(t *testing.T) {
 	collections := func(env ...string) (n int) {
 		cmd := exec.Command(os.Args[0])
@@ -75,7 +75,7 @@ func TestHeapHasRoom(t *testing.T) {
 		}
 		return n
 	}
-	// 48 MB of garbage beside 8 MiB that live.
+	// 48 MB of garbage with 8 MiB of live data.
 	if n := collections("GOGC="); n > 1 {
 		t.Errorf("collected %d times", n)
 	}
@@ -87,7 +87,7 @@ func TestHeapHasRoom(t *testing.T) {
 	}
 }
 
-// makeGoroutines says by how many bytes the heap may grow beside 32 MiB of stacks.
+// makeGoroutines prints by how many bytes the heap may grow with 32 MiB of stacks.
 func makeGoroutines() {
 	started, end := make(chan struct{}), make(chan struct{})
 	for range 2000 {
@@ -125,8 +125,8 @@ func TestStacksMakeNoMoreRoom(t *testing.T) {
 	}
 }
 
-// makeGuests says how many MiB of what many goroutines had are given back when they have
-// ended and nothing else happens.
+// makeGuests prints how many MiB of many goroutines' memory are returned after they have ended, if
+// nothing else happens.
 func makeGuests() {
 	end := make(chan struct{})
 	var all sync.WaitGroup

@@ -19,7 +19,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 )
 
-// Variables by which the test binary is a program that is starting, and one that fails.
+// Environment variables that turn the test binary into a program that is starting, and one that
+// fails.
 const (
 	starting = "BUSBAR_TEST_STARTING"
 	failing  = "BUSBAR_TEST_FAILING"
@@ -58,8 +59,8 @@ func (*waits) Run(ctx context.Context) error {
 	return fmt.Errorf("reach the bus: %w", ctx.Err())
 }
 
-// A program that is asked to stop while it starts ends as the signal says, and not as
-// if something were wrong.
+// A program that is asked to stop while it starts exits with the status of the signal, not with an
+// error.
 func TestSignalsWhileStarting(t *testing.T) {
 	for s, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		cmd := exec.Command(os.Args[0])
@@ -84,8 +85,8 @@ func TestSignalsWhileStarting(t *testing.T) {
 	}
 }
 
-// With a log in JSON all that a program says is JSON: what it prints once it is ready, and
-// the error that ends it.
+// With a log in JSON all output of a program is JSON: the line when it is ready, and the error that
+// ends it.
 func TestEverythingSaidIsJSON(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), failing+"=1", "BUSBAR_LOG_JSON=true")
@@ -106,7 +107,7 @@ func TestEverythingSaidIsJSON(t *testing.T) {
 	}
 }
 
-// A state directory that is no absolute path counts as none.
+// A state directory with a relative path is ignored.
 func TestDataDir(t *testing.T) {
 	t.Setenv("BUSBAR_DATA_DIR", "")
 	t.Setenv("HOME", "/home/ada")

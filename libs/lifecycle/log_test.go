@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// hostile are texts of clients and services that would begin a line, end a record, or
-// steer a terminal.
+// hostile are texts of clients and services that would begin a line, end a record, or control a
+// terminal.
 var hostile = []string{
 	"\n", "\r\n", "x\nlevel=ERROR msg=forged", "x\"}\n{\"level\":\"ERROR\",\"msg\":\"forged\"}", "\x1b[2J\x1b[31mred", "\x1b]0;title\a", "\b\b\b\bgone", "\u009b31mred", "\u0085", "\u2028\u2029", "\u202eesrever", "\x7f",
 	"\U000e0041tag", "\xff\xfe\x00", `"`, `\n`, "=", "",
@@ -35,7 +35,7 @@ func checkRecord(t *testing.T, text, line string, asJSON bool) {
 	if asJSON {
 		var record map[string]any
 		if err := json.Unmarshal([]byte(line), &record); err != nil || record["with"] != strings.ToValidUTF8(text, "\ufffd") {
-			// Bytes that are no UTF-8 are one replacement each, or one for all.
+			// Bytes that are not UTF-8 become one replacement character each, or one for all.
 			if err != nil || strings.Trim(record["with"].(string), "\ufffd\x00") != strings.Trim(strings.ToValidUTF8(text, ""), "\x00") {
 				t.Errorf("%q is logged as %q: %v", text, record["with"], err)
 			}
@@ -43,7 +43,7 @@ func checkRecord(t *testing.T, text, line string, asJSON bool) {
 	}
 }
 
-// A record is one line in either format, whatever is in any of its fields.
+// A record is one line in either format, whatever its fields contain.
 func TestLogRecordIsOneLine(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {

@@ -29,7 +29,7 @@ const unreleased = "0.1.0-dev"
 // commit is set together with version; it is empty if unknown.
 var commit string
 
-// Version returns the program's SemVer: that of the build, or of "go install".
+// Version returns the program's SemVer, from the build or from "go install".
 func Version() string { return found() }
 
 var found = sync.OnceValue(func() string {
@@ -159,9 +159,9 @@ func Parser(name, description string, grammar any, options ...kong.Option) (*kon
 }
 
 // DataDir returns the default directory for a program's files: BUSBAR_DATA_DIR, or
-// $XDG_STATE_HOME/busbar/<name>, or ~/.local/state/busbar/<name>. The name is that of the
-// service, whichever program runs it, or of a command that runs a whole system, so that
-// one of these does not keep another from starting.
+// $XDG_STATE_HOME/busbar/<name>, or ~/.local/state/busbar/<name>. name is the name of the service,
+// whichever program runs it, or of a command that runs a whole system, so that these do not keep
+// each other from starting.
 func DataDir(name string) (string, error) {
 	if dir := os.Getenv("BUSBAR_DATA_DIR"); dir != "" {
 		return dir, nil

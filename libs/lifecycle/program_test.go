@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A program says the release that it was linked as, else the one that "go install" took
-// it from; a build of a tree is of no release.
+// A program reports the release that it was linked as, otherwise the one that "go install" took it
+// from; a build from a working tree has no release.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ linked, module, want string }{

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Not parallel: the environment is that of the process.
+// Not parallel: the environment belongs to the whole process.
 func TestSecrets(t *testing.T) {
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "secret")

@@ -57,7 +57,7 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// places is a number of slots, half of which one address may use.
+// places is a limited number of slots, half of which one address may use.
 type places struct {
 	most int
 	mu   sync.Mutex

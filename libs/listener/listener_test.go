@@ -47,7 +47,7 @@ func load(t *testing.T, f listener.Files, log io.Writer) *listener.TLS {
 	return c
 }
 
-// greet has every connection answered with one byte.
+// greet answers every connection with one byte.
 func greet(t *testing.T, l net.Listener) string {
 	t.Helper()
 	var greeting sync.WaitGroup
@@ -113,7 +113,7 @@ func TestVersionsAndClients(t *testing.T) {
 			t.Parallel()
 			c.cfg.RootCAs, c.cfg.ServerName = ca.Pool(), "localhost"
 			certificates := c.cfg.Certificates
-			c.cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // also one that the edge would not take
+			c.cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // even one that the edge would not accept
 				if len(certificates) == 0 {
 					return &tls.Certificate{}, nil
 				}
@@ -130,8 +130,8 @@ func TestVersionsAndClients(t *testing.T) {
 	}
 }
 
-// Whoever asks while the certificate was renewed is answered, with the old one or the
-// new one.
+// Clients that connect while the certificate is renewed are answered, with the old one or the new
+// one.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	ca := certtest.New(t)
@@ -215,14 +215,13 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// Clients that begin a handshake and stop keep nobody else waiting, and their
-// places are bounded.
+// Clients that begin a handshake and stop do not delay others, and their slots are limited.
 func TestCase28SlowHandshakes(t *testing.T) {
 	t.Parallel()
 	ca := certtest.New(t)
 	address := greet(t, load(t, files(ca.Issue(t, "edge", time.Hour)), io.Discard).Listen(listen(t), "h2"))
 	cut, begun := 0, time.Now()
-	conns := make([]net.Conn, 600) // an address has 500 places
+	conns := make([]net.Conn, 600) // an address has 500 slots
 	for i := range conns {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -254,7 +253,7 @@ func TestCase28SlowHandshakes(t *testing.T) {
 	}
 }
 
-// Who speaks HTTP without TLS is told.
+// A client that speaks HTTP without TLS gets an answer that says so.
 func TestPlainClient(t *testing.T) {
 	t.Parallel()
 	ca := certtest.New(t)
@@ -310,7 +309,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// What a client does not take stays in the program, which counts it and gives up.
+// Data that a client does not read stays in the program, which counts it and gives up.
 func TestWhoDoesNotReadHoldsLittle(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

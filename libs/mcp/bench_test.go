@@ -16,8 +16,7 @@ var (
 	large = []byte(request(`"name":"split","arguments":{"text":"` + strings.Repeat("Words, words, words. ", 3<<10) + `"}`))
 )
 
-// A call is read without a tree: what is allocated are the message's few
-// strings.
+// A call is read without building a tree: only the few strings of the message are allocated.
 func TestParseAllocates(t *testing.T) {
 	for name, in := range map[string][]byte{"small": small, "64 KiB": large} {
 		if n := testing.AllocsPerRun(100, func() { _, _ = mcp.Parse(in, mcp.Limits{}) }); n > 4 {

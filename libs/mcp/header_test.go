@@ -59,7 +59,7 @@ func TestHeaderDecoding(t *testing.T) {
 		"=?base64?YQ?=":            refused, // padding is missing
 		"=?base64?YQ=?=":           refused,
 		"=?base64?Y?=":             refused,
-		"=?base64?YR==?=":          refused, // bits behind the padding
+		"=?base64?YR==?=":          refused, // extra bits before the padding
 		"=?base64?YQ== ?=":         refused,
 		"=?base64?Y Q==?=":         refused,
 		"=?base64?YQ==YQ==?=":      refused,

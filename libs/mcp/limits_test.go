@@ -17,8 +17,7 @@ func nest(n int, open, inner, closing string) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(closing, n)
 }
 
-// fastest is the least that f took in some runs: what other programs do at the
-// same time only adds to it.
+// fastest is the shortest time of f in several runs: other programs can only slow it down.
 func fastest(runs int, f func()) time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for range runs {
@@ -146,7 +145,7 @@ func TestParseLeavesNumbersAlone(t *testing.T) {
 	}
 }
 
-// A string is bounded by what it stands for, however a client writes it.
+// A string is limited by its decoded length, however a client writes it.
 func TestStringsAreBoundedWithoutEscapes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -80,7 +80,7 @@ func TestParseReadsParams(t *testing.T) {
 	}
 }
 
-// Members of the same names elsewhere are not the protocol's.
+// Members with the same names in other places do not belong to the protocol.
 func TestParseReadsOnlyItsOwnPlaces(t *testing.T) {
 	t.Parallel()
 	m := accept(t, `{"jsonrpc":"2.0","id":1,"name":"top","_meta":{"progressToken":"top"},"method":"tools/call","x":{"params":{"name":"x"}},
@@ -94,7 +94,7 @@ func TestParseReadsOnlyItsOwnPlaces(t *testing.T) {
 	}
 }
 
-// What a message holds cannot grow into the bytes behind it.
+// Appending to a slice of a message cannot overwrite the bytes behind it.
 func TestParseSlicesAreClipped(t *testing.T) {
 	t.Parallel()
 	in := []byte(request(`"arguments":{"a":1},"name":"n"`))

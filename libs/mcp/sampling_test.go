@@ -7,8 +7,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// FuzzSampling reads any params: what is accepted has what a model needs, what
-// is refused is the sender's fault.
+// FuzzSampling reads any params: accepted ones have all that a model needs, and a refusal blames
+// the sender.
 func FuzzSampling(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":{"type":"text","text":"x"}}],"maxTokens":1,"tools":[{"name":"t","inputSchema":{}}],"toolChoice":{"mode":"auto"}}`))
 	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"tool_result","toolUseId":"1","content":[{"type":"image","data":"aW1n"}]}]}],"maxTokens":1}`))

@@ -18,8 +18,8 @@ const SkillFile = "SKILL.md"
 // TypeDirectory is the MIME type of a resource that is a directory.
 const TypeDirectory = "inode/directory"
 
-// Limits of a skill. The limits of files and bytes are the extension's, which every host
-// accepts; those of a path are Busbar's.
+// Limits of a skill. The limits of files and bytes come from the extension, and every host accepts
+// them; the limits of a path are Busbar's.
 const (
 	//limit:service files of a skill | the skill is left out
 	MaxSkillFiles = 512

@@ -25,7 +25,7 @@ func (m Meta) MarshalJSON() ([]byte, error) {
 		return nil, errors.New("_meta is not a JSON object")
 	}
 	if err := Valid(m, metaLimits); err != nil {
-		return nil, fmt.Errorf("_meta: %v", err) //nolint:errorlint // its author is wrong, not who calls
+		return nil, fmt.Errorf("_meta: %v", err) //nolint:errorlint // the author's mistake, not the caller's
 	}
 	return m, nil
 }

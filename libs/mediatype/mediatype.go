@@ -1,5 +1,5 @@
-// Package mediatype names the media type of a file by its name, the same on every machine for sources of
-// common languages.
+// Package mediatype names the media type of a file by its name, the same on every machine for
+// sources of common languages. Start at Of.
 package mediatype
 
 import (

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// mendEvery is how often a server whose disk was full looks whether there is room.
+	// mendEvery is how often a server whose disk was full checks for room.
 	mendEvery = time.Second
-	// roomBytes have to be free then: with less it would soon be full again.
+	// roomBytes must be free before a restart: with less the disk would soon be full again.
 	roomBytes = 8 << 20
 )
 
@@ -20,9 +20,9 @@ func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// mend starts the server again, at the same address and on the same data, when its disk was full and has room
-// again: NATS 2.15 refuses to write to a store to which it could not write once, or turns
-// JetStream off, until it is started again. Clients reconnect.
+// mend restarts the server at the same address and with the same data once its disk, which was
+// full, has room again. After a failed write, NATS 2.15 refuses further writes to that store, or
+// turns JetStream off, until it is restarted. Clients reconnect.
 func (s *Server) mend(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(mendEvery)

@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
-// TestFullDisk: a server whose disk is full refuses what it cannot keep, and takes writes again by itself once
-// there is room, for the same client; what it acknowledged is there.
+// TestFullDisk: a server whose disk is full refuses writes that it cannot store. Once there is
+// room, it accepts writes of the same client again by itself; acknowledged writes are not lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,7 +1,6 @@
-// Package natsd runs a NATS server with JetStream inside a process, for
-// development, small installs and tests. It holds an exclusive lock on its
-// data directory: two servers on one store would lose acknowledged data
-// without a word.
+// Package natsd runs a NATS server with JetStream inside a process, for development, small installs
+// and tests. It holds an exclusive lock on its data directory: two servers on one store would
+// silently lose acknowledged data. Start reading at Start.
 package natsd
 
 import (
@@ -22,15 +21,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Config says how to run the server. DataDir is required.
+// Config configures the server. DataDir is required.
 type Config struct {
 	// Listen is the host:port for NATS clients. Empty or port 0: a free port
 	// on loopback.
 	Listen string
 	// DataDir holds the JetStream store and the lock.
 	DataDir string
-	// Users is a configuration of NATS that says who may do what, as
-	// permission.Config writes it. Empty: everybody may do everything.
+	// Users is the part of a NATS configuration with users and permissions, as permission.Config
+	// writes it. Empty: every client may do everything.
 	Users string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -38,23 +37,22 @@ type Config struct {
 	Relaxed bool
 }
 
-// Server is a running NATS server. When its disk was full it goes on once there is room.
+// Server is a running NATS server. If its disk was full, it continues once there is room.
 type Server struct {
 	cfg  Config
 	lock *flock.Flock
 	url  string
-	ns   *server.Server // of run, until stopped
-	full *atomic.Bool   // of ns: it could not write
+	ns   *server.Server // from run, until stopped
+	full *atomic.Bool   // set if ns could not write
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// ErrInUse means that another process holds the data directory.
+// ErrInUse means that another process uses the data directory.
 var ErrInUse = errors.New("data directory is in use by another process")
 
-// Start locks the data directory and runs a server in it. It returns ErrInUse
-// when the directory is taken, and an error wrapping syscall.EADDRINUSE when
-// the address is.
+// Start locks the data directory and runs a server in it. It returns ErrInUse if the directory is
+// in use, and an error wrapping syscall.EADDRINUSE if the address is.
 func Start(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -83,7 +81,7 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// run starts a server, which sets full when it cannot write.
+// run starts a server, which sets full if it cannot write.
 func run(cfg Config, full *atomic.Bool) (*server.Server, error) {
 	host, port, err := splitListen(cfg.Listen)
 	if err != nil {
@@ -117,8 +115,8 @@ func run(cfg Config, full *atomic.Bool) (*server.Server, error) {
 		return nil, fmt.Errorf("configure NATS: %w", err)
 	}
 	ns.SetLoggerV2(logger{cfg.Logger, full, &refusals{}}, false, false, false)
-	// It returns when the store is read and the listener is there, or can not be. Asked
-	// any earlier, ReadyForConnections sleeps between its looks.
+	// Start returns once the store is read and the listener is open or has failed. Called earlier,
+	// ReadyForConnections would sleep between its checks.
 	ns.Start()
 	if !ns.ReadyForConnections(time.Second) {
 		ns.Shutdown()
@@ -150,7 +148,7 @@ func splitListen(listen string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// URL is where clients connect.
+// URL is the URL for clients.
 func (s *Server) URL() string { return s.url }
 
 // Stop shuts the server down and releases the data directory. Close the
@@ -174,7 +172,7 @@ type logger struct {
 // again several times a second, for as long as it runs.
 const refusedEvery = time.Minute
 
-// refusals are the logins that were refused since they were last logged.
+// refusals counts the refused logins since the last log line.
 type refusals struct {
 	mu     sync.Mutex
 	logged time.Time
@@ -199,7 +197,7 @@ func (l logger) Fatalf(f string, v ...any)  { l.log.Error("nats: " + fmt.Sprintf
 func (l logger) Debugf(f string, v ...any)  {}
 func (l logger) Tracef(f string, v ...any)  {}
 
-// Errorf is also how the server tells that a store could not be written.
+// The server also calls Errorf if a store could not be written.
 func (l logger) Errorf(f string, v ...any) {
 	for _, arg := range v {
 		if err, ok := arg.(error); ok && full(err) {

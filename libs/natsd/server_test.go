@@ -119,8 +119,7 @@ func TestUsers(t *testing.T) {
 	nc.Close()
 }
 
-// A program that tries again and again without its secret is one line of the log, with what
-// to do.
+// A program that keeps retrying without its secret causes one log line, with advice.
 func TestRefusedLoginsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var logged bustest.Log
@@ -141,7 +140,7 @@ func TestRefusedLoginsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// What was stored is there after a restart, also where every write is synced.
+// Stored data is there after a restart, also if every write is synced.
 func TestDataSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	for _, relaxed := range []bool{true, false} {

@@ -87,7 +87,7 @@ func TestProbe(t *testing.T) {
 		{false, "/readyz", 200, "ready\nbus: connected\ndatabase: there\n"},
 		{false, "/metrics", 200, "\nbusbar_ready{check=\"database\"} 1\n"},
 		{false, "/metrics", 200, "\nbusbar_test_gauge 7\n"},
-		{true, "/healthz", 200, "ok\n"}, // it lives: to restart it helps nobody
+		{true, "/healthz", 200, "ok\n"}, // it is alive: a restart would not help
 		{true, "/readyz", 503, "not ready\nbus: connected\ndatabase: not ready: it is; away\n"},
 		{true, "/metrics", 200, "\nbusbar_ready{check=\"database\"} 0\n"},
 		{true, "/metrics", 200, "\nbusbar_ready{check=\"bus\"} 1\n"},
@@ -100,7 +100,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// With a token, the figures are for those who show it. Probes of an orchestrator show none.
+// With a token, only requests with that token may read the metrics. Probes of an orchestrator have
+// none.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	const own = "0123456789abcdef"
@@ -122,7 +123,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestHost keeps figures that need no token from a web page whose own name resolves to
+// TestHost: metrics without a token cannot be read by a web page whose own name resolves to
 // loopback (DNS rebinding).
 func TestHost(t *testing.T) {
 	t.Parallel()
@@ -140,7 +141,7 @@ func TestHost(t *testing.T) {
 	}{
 		{open, "localhost", 200}, {open, "LOCALHOST:9100", 200}, {open, "127.0.0.2:9100", 200}, {open, "[::1]:9100", 200}, {open, "[::1]", 200},
 		{open, "evil.example", 403}, {open, "evil.example:9100", 403}, {open, "localhost.evil.example", 403}, {open, "127.0.0.1.evil.example", 403}, {open, "10.0.0.1", 403},
-		{closed, "evil.example", 200}, // the token is what a page has not
+		{closed, "evil.example", 200}, // a web page does not have the token
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/metrics", nil)
 		if err != nil {

@@ -1,5 +1,6 @@
-// Package problem has what a program refuses over HTTP as problem details (RFC 9457),
-// with what every error of Busbar says: its reason, whether the call ran, and the way on.
+// Package problem writes HTTP errors as problem details (RFC 9457). They contain what every error
+// of Busbar has: its reason, whether the call ran, and what to do next. Start reading at Write and
+// Refuse.
 package problem
 
 import (
@@ -29,8 +30,8 @@ type Details struct {
 	Data         jsontext.Value `json:"data,omitzero"`
 }
 
-// Of is an error as problem details. next says what to do, in the words of the door;
-// empty where the message says it.
+// Of converts an error to problem details. next is the door's advice on what to do; empty if the
+// message already says it.
 func Of(status int, f *fault.Error, next string) Details {
 	return Details{
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: f.Message,
@@ -38,7 +39,7 @@ func Of(status int, f *fault.Error, next string) Details {
 	}
 }
 
-// JSON is what is sent of them.
+// JSON encodes the details for a response.
 func (d Details) JSON() []byte {
 	b, err := json.Marshal(d)
 	if err != nil { // not UTF-8: a peer's text
@@ -48,7 +49,7 @@ func (d Details) JSON() []byte {
 	return b
 }
 
-// Write answers with problem details, and says in headers too why, and whether it ran.
+// Write answers with problem details, and repeats the reason and whether the call ran in headers.
 func Write(w http.ResponseWriter, d Details) {
 	b, h := d.JSON(), w.Header()
 	h.Set("Busbar-Reason", string(d.Reason))
@@ -60,32 +61,31 @@ func Write(w http.ResponseWriter, d Details) {
 	_, _ = w.Write(b)
 }
 
-// Nothing is the error of a path at which nothing is.
+// Nothing is the error for an unknown path.
 func Nothing() *fault.Error {
 	return fault.New(fault.MethodNotFound, "nothing is at this path")
 }
 
-// NotTaken is the error of a method that a path does not have; allow says which it has.
+// NotTaken is the error for a method that a path does not support; allow lists the supported ones.
 func NotTaken(method, allow string) *fault.Error {
 	return fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(method), allow)
 }
 
-// NotFound is Nothing as a problem.
+// NotFound returns the details of Nothing.
 func NotFound(next string) Details { return Of(http.StatusNotFound, Nothing(), next) }
 
-// NotAllowed is NotTaken as a problem.
+// NotAllowed returns the details of NotTaken.
 func NotAllowed(method, allow, next string) Details {
 	return Of(http.StatusMethodNotAllowed, NotTaken(method, allow), next)
 }
 
-// methods are those that a path may have, in the order of an Allow header.
+// methods are the methods that a path may support, in the order of an Allow header.
 var methods = []string{
 	http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodPost, http.MethodPut,
 }
 
-// Refuse has what a mux does not take, paths at which nothing is and methods that a path
-// does not have, refused as problems. The mux has no pattern "/" of its own. What it
-// takes is routed as before, once.
+// Refuse makes a mux answer unknown paths and unsupported methods with problem details. The mux
+// must not have a pattern "/" of its own. All other requests are routed as before, once.
 func Refuse(mux *http.ServeMux, next string) {
 	const rest = "/"
 	mux.HandleFunc(rest, func(w http.ResponseWriter, r *http.Request) {

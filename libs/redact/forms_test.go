@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/redact"
 )
 
-// The forms in which secrets come; canary is what has to go.
+// The forms in which secrets appear; canary must be removed.
 func TestM15Forms(t *testing.T) {
 	t.Parallel()
 	const canary = "cnry51f0a2001"
@@ -54,7 +54,7 @@ func TestM15Forms(t *testing.T) {
 	}
 }
 
-// What only looks like it stays as it is.
+// Text that only looks like a secret stays unchanged.
 func TestM15HarmlessText(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
@@ -81,8 +81,7 @@ func TestM15HarmlessText(t *testing.T) {
 	}
 }
 
-// Of the project's own documents, which speak of secrets and have none, next to
-// nothing goes.
+// The project's own documents mention secrets but contain none; almost nothing of them is removed.
 func TestM15OwnDocuments(t *testing.T) {
 	t.Parallel()
 	words, gone := 0, 0
@@ -124,8 +123,8 @@ func TestM15TakesTimeInProportion(t *testing.T) {
 			}
 			return least
 		}
-		// In proportion it is 32 times as long, with the square of the size 1,024
-		// times. The rest is for a busy machine.
+		// Proportional time would be 32 times as long, quadratic time 1,024 times. The rest is an
+		// allowance for a busy machine.
 		small, large := took(1<<12), took(1<<17)
 		if large > 500*max(small, 200*time.Microsecond) {
 			t.Errorf("%q: %v for 4 KiB, %v for 128 KiB", part, small, large)

@@ -115,10 +115,10 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Of what is planted nothing comes out, in whatever it is wrapped.
+// No planted secret appears in the output, whatever surrounds it.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
-	canaries := map[string]string{ // what must not come out, and how it goes in
+	canaries := map[string]string{ // secrets that must not appear, and the input that contains them
 		"canaryAAAAAAAA01":                           `"Authorization: Bearer canaryAAAAAAAA01"`,
 		"canaryAAAAAAAA02":                           `{"refresh_token":"canaryAAAAAAAA02"}`,
 		"ghp_canary03canary03canary03canary03canary": `"push with ghp_canary03canary03canary03canary03canary"`,
@@ -186,7 +186,7 @@ func FuzzText(f *testing.F) {
 		if strings.Count(once, m) == 0 && once != s {
 			t.Errorf("%q changed to %q without a marker", s, once)
 		}
-		// A value behind a secret's name never comes out.
+		// A value after a secret's name never appears.
 		if out := redact.Text("password=canary1234 " + s); strings.Contains(out[:min(len(out), 19)], "canary1234") {
 			t.Errorf("%q", out)
 		}

@@ -23,7 +23,7 @@ func TestSecretIsHiddenInEveryForm(t *testing.T) {
 			if !strings.Contains(got, redact.Hidden) {
 				t.Errorf("%s after %q: %s", name, around, got)
 			}
-			// What is left of base64 decodes to less than the secret.
+			// The remaining base64 decodes to less than the secret.
 			if strings.Contains(got, secret) || strings.Contains(got, "CANARY") {
 				t.Errorf("%s after %q: %s", name, around, got)
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Short schemas may not become large ones.
+// A short schema must not become a large compiled one.
 func TestShortSchemasStaySmall(t *testing.T) {
 	t.Parallel()
 	var leaves strings.Builder
@@ -35,8 +35,8 @@ func TestShortSchemasStaySmall(t *testing.T) {
 	}
 }
 
-// A schema whose parts refer to one another twice each ends, whatever keeps it going, and
-// says so; the next value is looked at with all steps again.
+// Validation with a schema whose parts each refer to one another twice ends with an error; the next
+// value has the full number of steps again.
 func TestReferencesEnd(t *testing.T) {
 	t.Parallel()
 	chain := func(use string) string {

@@ -27,7 +27,7 @@ func TestOnce(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// What nobody has takes no room, however many there were.
+// Schemas that are no longer used take no memory, however many there were.
 func TestForgotten(t *testing.T) {
 	for i := range 500 {
 		if _, err := Compile(fmt.Appendf(nil, `{"type":"object","description":"TestForgotten %d"}`, i)); err != nil {

@@ -41,7 +41,7 @@ func TestB1Plain(t *testing.T) {
 	}
 }
 
-// FuzzPlain: what comes out is plain, and accepts what the schema accepted.
+// FuzzPlain: the result is plain, and accepts the same values as the schema.
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":true,"b":{"items":false}}}`), []byte(`{"a":1}`))
 	f.Fuzz(func(t *testing.T, raw, value []byte) {

@@ -98,7 +98,7 @@ func compile(raw []byte) (*Schema, map[string]any, error) {
 }
 
 // Locations of schemas for the compiler. It validates every schema against its metaschema, which is
-// half of its work, except those of one host.
+// half of its work, except the schemas of one host.
 const (
 	judged  = "urn:busbar:schema"
 	trusted = "https://json-schema.org/busbar"

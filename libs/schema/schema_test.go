@@ -19,8 +19,8 @@ func compile(t *testing.T, raw string) *schema.Schema {
 	return s
 }
 
-// fastest is how long f takes: the least of some runs where the first took longer
-// than enough, since what other programs do at the same time only adds to it.
+// fastest is the time of f: the shortest of several runs if the first took longer than enough,
+// because other programs can only slow it down.
 func fastest(enough time.Duration, f func()) time.Duration {
 	least := time.Hour
 	for n := 0; n < 5 && least > enough; n++ {
@@ -185,8 +185,8 @@ func TestValidateKeepsPrecision(t *testing.T) {
 	}
 }
 
-// Short to write, dear to compute with: such numbers are refused before
-// anything computes.
+// Such numbers are short to write but expensive to compute with: they are refused before any
+// computation.
 func TestValidateIsCheapForHugeNumbers(t *testing.T) {
 	t.Parallel()
 	many := `[` + list(2000, `1e99999%d`) + `]`

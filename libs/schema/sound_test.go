@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// soundSchemas have all keywords that are known to be right without a compiler.
+// soundSchemas have all keywords that can be judged valid without a compiler.
 var soundSchemas = []string{
 	`{}`,
 	`{"type":"object","properties":{"a":{"type":["string","null"],"description":"d","title":"t","$comment":"c","format":"email","pattern":"^a+$","minLength":0,"maxLength":123456789},
@@ -18,7 +18,7 @@ var soundSchemas = []string{
 	`{"$defs":{"a.b-c":{"type":"array","items":{"$ref":"#/$defs/a.b-c"}},"b":{"anyOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/a.b-c"}]}},"properties":{"a":{"$ref":"#/$defs/b","description":"d"}}}`,
 }
 
-// unsoundSchemas are wrong, one keyword each, or have what only a compiler judges.
+// unsoundSchemas have one invalid keyword each, or one that only a compiler can judge.
 var unsoundSchemas = []string{
 	`{"type":"text"}`, `{"type":[]}`, `{"type":["string","string"]}`, `{"type":["string",{}]}`, `{"type":null}`, `{"properties":[]}`, `{"properties":{"a":7}}`,
 	`{"items":[{}]}`, `{"additionalProperties":null}`, `{"not":"x"}`, `{"propertyNames":1}`, `{"unevaluatedProperties":[]}`, `{"allOf":[]}`, `{"anyOf":{}}`, `{"oneOf":[7]}`, `{"prefixItems":true}`,
@@ -49,7 +49,8 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// A schema that is sound is compiled when it is used, by one of many, as it was then.
+// A sound schema is compiled on first use, once for many users, with the content that it had when
+// it was added.
 func TestCompiledWhenUsed(t *testing.T) {
 	t.Parallel()
 	raw := []byte(`{"type":"object","properties":{"a":{"type":"integer"}},"description":"TestCompiledWhenUsed"}`)
@@ -77,7 +78,7 @@ func TestCompiledWhenUsed(t *testing.T) {
 	}
 }
 
-// soundIsValid: what is known to be right, the compiler accepts.
+// soundIsValid requires that the compiler accepts a sound schema.
 func soundIsValid(t *testing.T, raw []byte) {
 	t.Helper()
 	doc, err := decode(raw)

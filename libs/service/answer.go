@@ -11,10 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
-// CheckAnswer requires that a client's answer is one to the input request, both
-// as they travel. at is where the answer stands, as the client calls it. A task is asked under a key only once, so
-// that an edge checks before it takes an answer. The error is one for the
-// client.
+// CheckAnswer checks a client's answer against the input request that it answers, both in wire
+// format. at is the place of the answer in the client's terms. A task asks under a key only once,
+// so an edge checks an answer before it accepts it. The error is meant for the client.
 func CheckAnswer(at string, request, answer []byte) error {
 	var asked struct {
 		Method string `json:"method"`
@@ -35,8 +34,8 @@ func CheckAnswer(at string, request, answer []byte) error {
 	return nil
 }
 
-// check requires that a client's answer is one to the question: clients are
-// not trusted to have validated what their users typed.
+// check checks a client's answer against the question: clients are not trusted to have validated
+// what their users typed.
 func (q Question) check(raw []byte) error {
 	switch q.method {
 	case mcp.MethodElicit:

@@ -63,7 +63,7 @@ func (c *Call) Can(capability string) bool {
 	return c.declared(capability) != nil
 }
 
-// declared is what the client says about a capability; nil if it lacks it.
+// declared returns the client's declaration of a capability; nil if it lacks it.
 func (c *Call) declared(capability string) jsontext.Value {
 	var all map[string]jsontext.Value
 	if json.Unmarshal(c.req.GetClient().GetCapabilities(), &all) != nil {
@@ -91,12 +91,10 @@ func (c *Call) missing(q Question) map[string]any {
 	return nil
 }
 
-// Ask puts questions to the client, all at once, and returns the answers. When
-// they are not there yet it returns an error, which the handler must return
-// unchanged: the call ends, and the handler runs again from its start when the
-// client has answered. Earlier answers are kept, so a handler asks in the
-// order in which it needs to know; do nothing with an effect before the last
-// question.
+// Ask puts questions to the client, all at once, and returns the answers. While answers are missing
+// it returns an error, which the handler must return unchanged: the call ends, and the handler runs
+// again from its start when the client has answered. Earlier answers are kept, so a handler may ask
+// several times, in the order that suits it. Cause no effects before the last question.
 func (c *Call) Ask(questions ...Question) (*Answers, error) {
 	if c.req.Method == mcp.MethodComplete {
 		return nil, errors.New("a completion cannot ask the client: the protocol has no answer for that")
@@ -131,13 +129,15 @@ func (c *Call) Ask(questions ...Question) (*Answers, error) {
 	return &Answers{c.answered}, nil
 }
 
-// SetState stores what State returns when the handler runs again. It travels through the client, encrypted.
+// SetState sets the bytes that State returns when the handler runs again. It travels through the
+// client, encrypted.
 func (c *Call) SetState(state []byte) { c.state = state }
 
-// State is what an earlier run of this call kept; nil in the first.
+// State returns the bytes that the previous run of this call gave to SetState; nil in the first
+// run.
 func (c *Call) State() []byte { return c.state }
 
-// Answers are what the client said.
+// Answers are the client's answers to the questions of Ask.
 type Answers struct {
 	raw map[string][]byte
 }
@@ -157,7 +157,7 @@ func (a *Answers) Elicited(key string, v any) (action Action, err error) {
 	return e.Action, nil
 }
 
-// Sampled is what the client's model said.
+// Sampled is the answer of the client's model.
 type Sampled struct {
 	Role       string         `json:"role"`
 	Content    jsontext.Value `json:"content"`
@@ -207,7 +207,7 @@ func (a *Answers) read(key string, v any) error {
 	return nil
 }
 
-// answerAt is where clients over MCP have the answer of a key.
+// answerAt is the place of a key's answer in the request of an MCP client.
 func answerAt(key string) string { return "params.inputResponses." + key }
 
 func badAnswer(at string, err error) error {
@@ -218,7 +218,7 @@ func badAnswer(at string, err error) error {
 	return fault.New(fault.InvalidParams, "%s is not a valid answer", at).Because(err)
 }
 
-// inputRequired travels as an error from Ask through the handler.
+// inputRequired is the error that carries questions from Ask through the handler.
 type inputRequired struct{ questions []Question }
 
 func (*inputRequired) Error() string { return "input required: return this error from the handler" }
@@ -231,8 +231,7 @@ func asInputRequired(err error) *inputRequired {
 	return nil
 }
 
-// carried is what travels as request state: the answers so far, and the
-// handler's own.
+// carried is the request state in wire format: the answers so far, and the handler's own state.
 type carried struct {
 	Answers map[string]jsontext.Value `json:"a,omitempty"`
 	State   []byte                    `json:"s,omitempty"`
@@ -251,7 +250,7 @@ func (r *inputRequired) wire(c *Call) (*busv1.InputRequired, error) {
 	return &busv1.InputRequired{InputRequests: raw, RequestState: state}, err
 }
 
-// carry is the request state of the next run; nil for none.
+// carry returns the request state for the next run; nil for none.
 func (c *Call) carry() ([]byte, error) {
 	if len(c.answered) == 0 && c.state == nil {
 		return nil, nil
@@ -263,7 +262,7 @@ func (c *Call) carry() ([]byte, error) {
 	return marshal(keep)
 }
 
-// openAnswers takes up the answers of this round and of those before.
+// openAnswers reads the answers of this round and of earlier ones.
 func (c *Call) openAnswers() error {
 	c.answered = map[string][]byte{}
 	if len(c.req.RequestState) > 0 {

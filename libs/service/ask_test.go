@@ -15,8 +15,7 @@ import (
 
 const everyCapability = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
-// round makes one round of a call: answers and state are those of the round
-// before.
+// round makes one round of a call: answers and state come from the previous round.
 func (c *client) round(name, caps, answers string, state []byte) (*busv1.Frame, error) {
 	c.t.Helper()
 	req := tool(name, `{}`)
@@ -25,7 +24,7 @@ func (c *client) round(name, caps, answers string, state []byte) (*busv1.Frame, 
 	return c.do(req, nil)
 }
 
-// asks requires that a round ends with these questions and returns its state.
+// asks requires that a round ends with these questions, and returns the state of the round.
 func (c *client) asks(frame *busv1.Frame, err error, want string) []byte {
 	c.t.Helper()
 	if err != nil || frame.GetInputRequired() == nil {
@@ -109,7 +108,7 @@ func TestAskInOneRound(t *testing.T) {
 			continue
 		}
 		same(t, name, string(frame.GetResult().GetJson()), said(x.says))
-		// Without answers, or with those to other questions, it asks again.
+		// Without answers, or with answers to other questions, it asks again.
 		frame, err = c.round(name, everyCapability, `{"other":{"action":"accept"}}`, state)
 		c.asks(frame, err, x.asks)
 		frame, err = c.round(name, everyCapability, `{"who":null,"login":[],"model":"x","dirs":7}`, state)
@@ -141,8 +140,8 @@ func TestAskInOneRound(t *testing.T) {
 	}
 }
 
-// A handler may ask again and again; what it heard and kept is carried along,
-// so that any instance can go on.
+// A handler may ask again and again; its answers and its state travel with the call, so any
+// instance can continue.
 func TestAskInSeveralRounds(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -181,7 +180,7 @@ func TestAskInSeveralRounds(t *testing.T) {
 	const caps = `{"elicitation":{},"roots":{"listChanged":true}}`
 	frame, err := c.round("interview", caps, "", nil)
 	state := c.asks(frame, err, `{`+question("a", "a?")+`,`+question("b", "b?")+`}`)
-	// One answer of two: the other is asked again, alone.
+	// If one of two answers is missing, only that question is asked again.
 	frame, err = c.round("interview", caps, `{"a":{"action":"accept"}}`, state)
 	state = c.asks(frame, err, `{`+question("b", "b?")+`}`)
 	frame, err = c.round("interview", caps, `{"b":{"action":"decline"}}`, state)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestAskersShareRefreshes has many callers ask at once, of a database that does not answer:
-// there is one refresh after another, the error is logged once, and for a moment it is the
-// answer without another refresh.
+// TestAskersShareRefreshes: many callers ask concurrently while the database does not answer.
+// Refreshes run one after another, the error is logged once, and for a moment later callers get
+// that error without another refresh.
 func TestAskersShareRefreshes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAskersShareRefreshes(t *testing.T) {
 		}
 		var asked sync.WaitGroup
 		asked.Go(ask)
-		synctest.Wait() // its refresh has begun, and serves nobody who asks now
+		synctest.Wait() // its refresh has begun, so it serves no later callers
 		for range 100 {
 			asked.Go(ask)
 		}

@@ -20,8 +20,7 @@ type delivery struct {
 	Extras []string `json:"extras,omitzero" schema:"enum=box|card"`
 }
 
-// A form has the fields of its type, in their order, and its answer is held to what
-// they say.
+// A form has the fields of its type, in their order, and its answer is checked against them.
 func TestAskFor(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

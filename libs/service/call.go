@@ -18,9 +18,9 @@ import (
 type Call struct {
 	req *busv1.Request
 	out output
-	// ctx is what its handler gets: a part of the call, so that it costs nothing.
+	// ctx is the handler's context. It is a part of the call, so it needs no allocation of its own.
 	ctx callContext
-	// tool is nil unless the call is for one.
+	// tool is nil unless the call is for a tool.
 	tool *tool
 	// isTask is set in the runs of a task.
 	isTask bool
@@ -29,36 +29,36 @@ type Call struct {
 
 	answered map[string][]byte
 	state    []byte
-	// replayed is said by the handler.
+	// replayed is set by the handler; see Replayed.
 	replayed atomic.Bool
-	// ranOthers says that a tool which the handler called may have run.
+	// ranOthers is set if a tool that the handler called may have run.
 	ranOthers atomic.Bool
-	// resource is nil unless the handler says what it reads.
+	// resource is nil unless the handler describes the resource that it reads.
 	resource atomic.Pointer[mcp.Resource]
-	// expires is nil unless the handler says when its result becomes old.
+	// expires is nil unless the handler sets an expiry time for its result.
 	expires atomic.Pointer[time.Time]
 	// logger is nil until it is asked for.
 	logger atomic.Pointer[slog.Logger]
 }
 
-// within is a context that has the call.
+// within returns a context that carries the call.
 func (c *Call) within(ctx context.Context) context.Context {
 	c.ctx = callContext{ctx, c}
 	return &c.ctx
 }
 
-// output takes what a handler says before it returns.
+// output takes a handler's notifications: progress, logs, disconnects.
 type output interface {
 	Progress(*busv1.Progress)
 	Log(*busv1.Log)
 	Disconnect(retry time.Duration)
 }
 
-// ID names the call in logs and audit, the same in every attempt. In a task it
-// is the task's, the same in every run.
+// ID is the id of the call in logs and in the audit trail, the same in every attempt. In a task it
+// is the id of the task, the same in every run.
 func (c *Call) ID() string { return bus.FirstID(c.req.Id) }
 
-// Tool is the name of the tool that is called; empty for a call of anything else.
+// Tool is the name of the tool that is called; empty if the call is not of a tool.
 func (c *Call) Tool() string {
 	if c.tool == nil {
 		return ""
@@ -66,8 +66,7 @@ func (c *Call) Tool() string {
 	return c.req.Name
 }
 
-// Principal is who calls; "anonymous" where the edge runs without
-// authentication.
+// Principal is the authenticated caller; "anonymous" where the edge runs without authentication.
 func (c *Call) Principal() string {
 	if p := c.req.GetIdentity().GetPrincipal(); p != "" {
 		return p
@@ -91,13 +90,12 @@ func (c *Call) Trace() (parent, state string) { return c.req.Traceparent, c.req.
 // caller gave none.
 func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
 
-// Replayed tells that nothing ran, and that what the handler returns is the answer
-// of an earlier call with the same IdempotencyKey. It is for tools with
-// Tool.KeepsKeys: the audit trail then has one effect of the calls with the key, not
-// one of each, and clients are told where their protocol has a place for it.
+// Replayed says that nothing ran, because the handler returns the result of an earlier call with
+// the same IdempotencyKey. It is for tools with Tool.KeepsKeys: the audit trail then records one
+// effect for all calls with the key, and clients are told if their protocol can express it.
 func (c *Call) Replayed() { c.replayed.Store(true) }
 
-// Describe says what is known of the resource that is being read, besides its contents. Use it for
+// Describe adds a description of the resource that is being read to its contents. Use it for
 // resources of ListResources; resources of AddResource are described already.
 func (c *Call) Describe(r mcp.Resource) { c.resource.Store(&r) }
 
@@ -105,7 +103,8 @@ func (c *Call) Describe(r mcp.Resource) { c.resource.Store(&r) }
 // time in the past, or zero, means: do not cache.
 func (c *Call) Expires(at time.Time) { c.expires.Store(&at) }
 
-// cacheMs is how long the result may be kept; nil as long as the tool says.
+// cacheMs is how long the result may be cached, in milliseconds; nil means as long as the tool's
+// Cache.
 func (c *Call) cacheMs() *uint32 {
 	at := c.expires.Load()
 	if at == nil {
@@ -115,25 +114,25 @@ func (c *Call) cacheMs() *uint32 {
 	return new(uint32(left))
 }
 
-// Progress tells the client how far the call has come. done must increase from
-// call to call; total is 0 when unknown. It costs nothing when the client did
-// not ask, and never blocks. In a task it is the status message: the latest of
-// each second, cut at 200 bytes.
+// Progress tells the client how far the call has come. done must increase from one report to the
+// next; total is 0 if unknown. It costs nothing if the client did not ask for progress, and never
+// blocks. In a task, message becomes the task's status message: the latest of each second, cut at
+// 200 bytes.
 func (c *Call) Progress(done, total float64, message string) {
 	if c.req.WantsProgress {
 		c.out.Progress(&busv1.Progress{Progress: done, Total: total, Message: message})
 	}
 }
 
-// Disconnect lets go of the client's connection during a long call; the client
-// comes back after retry and gets the rest of the answer, at any edge. 0 leaves
-// the time to the edge. It does nothing for a client that cannot come back.
+// Disconnect closes the client's connection during a long call; the client reconnects after retry,
+// at any edge, and receives the rest of the answer. With 0 the edge chooses the time. It does
+// nothing for a client that cannot reconnect.
 func (c *Call) Disconnect(retry time.Duration) { c.out.Disconnect(retry) }
 
-// Log sends a log record to the client, if it asked for that level. level is
-// one of mcp.LogLevels, data any JSON value. Credentials, personal data and
-// internals must not be in it. A task's client gets none. Operators who follow the
-// service ("busbar logs") see it whatever the client asked for.
+// Log sends a log record to the client, if it asked for that level. level is one of mcp.LogLevels,
+// data any JSON value. It must not contain credentials, personal data or internals. Clients of
+// tasks receive no log records. Operators who follow the service ("busbar logs") see it whatever
+// the client asked for.
 func (c *Call) Log(level, logger string, data any) {
 	wire := levels[level]
 	asked := c.req.LogLevel != busv1.LogLevel_LOG_LEVEL_UNSPECIFIED && wire >= c.req.LogLevel

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// notifications makes a call and writes what was heard before its result.
+// notifications makes a call and returns the notifications that arrived before its result.
 func (c *client) notifications(req *busv1.Request) string {
 	c.t.Helper()
 	var heard []string
@@ -112,7 +112,7 @@ func TestHandlerIsToldThatItsCallerGaveUp(t *testing.T) {
 	<-ended
 }
 
-// What is known of a call is found from its context, and stands in its log.
+// The identity of a call is found from its context, and stands in its log.
 func TestWhoCalls(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer // written by one handler at a time
@@ -164,7 +164,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-// A context that has its call, and finding the call there, cost nothing.
+// A context that carries its call, and finding the call there, allocate nothing.
 func TestCallAllocates(t *testing.T) {
 	within := service.Within()
 	var found bool

@@ -32,23 +32,25 @@ type ToolResult struct {
 	Meta jsontext.Value `json:"-"`
 }
 
-// Text is the text of the content, block by block.
+// Text returns the text of all content blocks.
 func (r *ToolResult) Text() string { return mcp.TextOf(r.Content) }
 
-// CallTool calls a tool on behalf of the caller of this call, who must be allowed to:
-// authorization, limits, approval and audit apply as to any call. Nobody can be asked for input on
-// the way, so a tool that needs a person's approval is held, and the error says under which id.
+// CallTool calls a tool on behalf of the caller of this call. The caller must be allowed to call
+// that tool: authorization, limits, approval and audit apply as to any call. The caller cannot be
+// asked for input meanwhile, so a call that needs a person's approval is held, and the error has
+// the id under which it is held.
 //
-// Only a tool with CallsTools has the right to, until its call's deadline; a
-// task, for 12 hours. The call ends with ctx. Every error is a *fault.Error,
-// whose Executed is about that tool alone; with an idempotency key, about every call with it. A handler may return it as it is, also after
-// other tools it called have run: the client is told unknown then. One that has had other
-// effects must not.
+// Only a tool with CallsTools may do this, until its call's deadline; a task may for 12 hours. The
+// call ends with ctx. Every error is a *fault.Error. Its Executed is about the called tool alone
+// or, with an idempotency key, about every call with that key. A handler may return the error
+// unchanged, even after other tools that it called have run: the client is then told that it is
+// unknown whether anything ran. A handler that has caused other effects must not return it
+// unchanged.
 func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	var ran bus.Ran
 	r, err := c.callTool(ctx, t, &ran)
 	if f := fault.From(err); f != nil && f.Executed == fault.No && t.IdempotencyKey != "" && ran.Instance == "" {
-		err = f.Ran(fault.Unknown) // no edge looked whether an earlier call with the key ran
+		err = f.Ran(fault.Unknown) // no edge checked whether an earlier call with the key ran
 	}
 	if err == nil || fault.From(err).Executed != fault.No {
 		c.ranOthers.Store(true)
@@ -56,7 +58,7 @@ func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	return r, err
 }
 
-// callTool notes in ran which edge answered.
+// callTool records in ran which edge answered.
 func (c *Call) callTool(ctx context.Context, t ToolCall, ran *bus.Ran) (*ToolResult, error) {
 	if c.tool == nil || !c.tool.wire.CallsTools {
 		return nil, fault.New(fault.Internal, "only a tool with CallsTools may call others")
@@ -92,9 +94,9 @@ func (c *Call) callTool(ctx context.Context, t ToolCall, ran *bus.Ran) (*ToolRes
 	return result, nil
 }
 
-// CallTo is Call.CallTool for a tool whose structured result is an Out, or whose text is one if it
-// has no structured result: a string, for example. If the tool itself fails, the error is of the
-// same kind and its text begins with the tool's name; the handler may return it.
+// CallTo is Call.CallTool and reads the result into an Out: the structured result, otherwise the
+// text, for example into a string. If the tool itself fails, the error has the same kind and its
+// text begins with the tool's name; the handler may return it.
 func CallTo[Out any](ctx context.Context, c *Call, tool string, arguments any) (Out, error) {
 	var out Out
 	r, err := c.CallTool(ctx, ToolCall{Name: tool, Arguments: arguments})

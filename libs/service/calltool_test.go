@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// A call of another tool with an idempotency key that no edge has heard of says nothing of the
-// calls with that key before it.
+// If no edge received a call of another tool, its error makes no claim about earlier calls with the
+// same idempotency key.
 func TestACallThatNoEdgeHeardOfDoesNotSpeakOfItsKey(t *testing.T) {
 	t.Parallel()
 	over, end := context.WithCancel(context.Background())

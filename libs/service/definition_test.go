@@ -25,8 +25,8 @@ func returning[Out any](s *service.Service, t service.Tool, v Out) {
 	service.AddTool(s, t, func(context.Context, *service.Call, struct{}) (Out, error) { return v, nil })
 }
 
-// TestTextIsTextAsItIs: what is a string in JSON is content without quotes. It is structured
-// content where the tool has an output schema, which inferred text has not.
+// TestTextIsTextAsItIs: a JSON string becomes content without quotes. It becomes structured content
+// only if the tool has an output schema; none is inferred for text.
 func TestTextIsTextAsItIs(t *testing.T) {
 	t.Parallel()
 	word := "a \"b\"\n<c>"
@@ -66,7 +66,8 @@ func TestTextIsTextAsItIs(t *testing.T) {
 	}
 }
 
-// TestLargeResults: text counts once, and what counts twice says so.
+// TestLargeResults: plain text counts once towards the limit; a structured result counts twice, and
+// the error says so.
 func TestLargeResults(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", bus.MaxResult-100)
@@ -154,8 +155,8 @@ func says(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessag
 	return nil, nil
 }
 
-// TestTry returns each mistake by its name, before the service runs and while it does. What
-// is well formed is served.
+// TestTry returns each mistake by its name, before the service runs and while it does. Well-formed
+// definitions are served.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	var logged strings.Builder
@@ -240,7 +241,7 @@ func TestMistakesOfARunningService(t *testing.T) {
 	}
 }
 
-// TestMetaOfDefinitions is in lists and contents as it was given.
+// TestMetaOfDefinitions: the _meta of a definition appears unchanged in lists and contents.
 func TestMetaOfDefinitions(t *testing.T) {
 	t.Parallel()
 	meta := map[string]any{"example.com/n": 12345678901234567}
@@ -275,7 +276,7 @@ func TestMetaOfDefinitions(t *testing.T) {
 		`},{"type":"resource","resource":{"uri":"x:1","text":"","_meta":`+raw+`}}]}`)
 }
 
-// TestRemoveResourceTemplate takes away a template of either kind, and nothing else.
+// TestRemoveResourceTemplate removes a template of either kind, and nothing else.
 func TestRemoveResourceTemplate(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

@@ -2,10 +2,10 @@ package service
 
 import "context"
 
-// Within is how a call makes the context of its handler.
+// Within returns the function by which a call makes the context of its handler.
 func Within() func(context.Context) context.Context { return (&Call{}).within }
 
-// Health is what /readyz says of what WithHealth asks.
+// Health returns the result of the WithHealth checks, as /readyz shows it.
 func Health(s *Service) error {
 	_, err := s.checks[0].Look()
 	return err

@@ -13,51 +13,51 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Handlers return these errors to say what went wrong, and returns the error. The text goes to the
-// client, so it has no names of hosts or files. The result depends on what is served:
+// Handlers return these errors to say what went wrong. The text goes to the client, so it must not
+// contain names of hosts or files. The client receives it differently for tools and for other
+// handlers:
 //
-//   - of a tool it is a result with isError, for the model, which may try again with
-//     better arguments. _meta says which of these it is: see mcp.MetaFailure.
-//   - of a prompt, a resource or a completion it is an error of the protocol, with the
-//     reason that docs/reference/errors.md has, and nothing ran.
+//   - from a tool, it becomes a result with isError, for the model, which may try again with better
+//     arguments. The result's _meta has the kind of failure: see mcp.MetaFailure.
+//   - from a prompt, a resource or a completion, it becomes a protocol error with a reason from
+//     docs/reference/errors.md, and says that nothing ran.
 //
 // Any other error is logged here and hidden from the client.
 
-// Errorf is a failure of no particular kind; of a prompt or a resource it is
-// invalid_params.
+// Errorf returns a failure of no particular kind. From a prompt or a resource it is invalid_params.
 func Errorf(format string, args ...any) error { return fail("", format, args) }
 
-// NotFound: what the call is about is not there. Of a resource it is
-// unknown_resource, elsewhere invalid_params.
+// NotFound says that the thing which the call is about does not exist. From a resource it is
+// unknown_resource, otherwise invalid_params.
 func NotFound(format string, args ...any) error { return fail(notFound, format, args) }
 
-// Invalid: an argument is wrong in a way that its schema cannot say. field is its name,
-// or a JSON Pointer to what is wrong in it.
+// Invalid says that an argument is wrong in a way that its schema cannot express. field is its
+// name, or a JSON Pointer to the wrong part.
 func Invalid(field, format string, args ...any) error {
 	f := fail(fault.InvalidParams, format, args)
 	f.field = field
 	return f
 }
 
-// Conflict: what is to be changed is not as the caller thinks.
+// Conflict says that the thing to be changed is not in the state that the caller expects.
 func Conflict(format string, args ...any) error { return fail(fault.Conflict, format, args) }
 
-// Forbidden: this caller may not do that. The access file of the edge decides who may call a tool
-// at all.
+// Forbidden says that this caller may not do that. Whether a caller may call a tool at all is
+// decided by the edge's access file.
 func Forbidden(format string, args ...any) error { return fail(fault.Forbidden, format, args) }
 
-// Busy: it may work later; after says when, 0 if nobody knows. Nothing ran. The error is
-// unavailable.
+// Busy says that nothing ran, and that the call may succeed after the given time; 0 if that is
+// unknown. The client receives the reason unavailable.
 func Busy(after time.Duration, format string, args ...any) error {
 	f := fail(fault.Unavailable, format, args)
 	f.after = max(after, 0)
 	return f
 }
 
-// notFound is a kind of failure that is a reason only where a resource is read.
+// notFound is a kind of failure. It is a reason of the protocol only for reads of resources.
 const notFound fault.Reason = "not_found"
 
-// failure is what a handler itself says of a call that failed.
+// failure is a handler's own account of a failed call.
 type failure struct {
 	reason fault.Reason // empty for none in particular
 	text   string
@@ -84,7 +84,7 @@ func (f *failure) Error() string {
 	return text
 }
 
-// asFailure is what a handler said, or nil.
+// asFailure returns the failure that err wraps; nil for none.
 func asFailure(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -93,7 +93,7 @@ func asFailure(err error) *failure {
 	return nil
 }
 
-// failureMeta is what mcp.MetaFailure holds.
+// failureMeta is the value of mcp.MetaFailure.
 type failureMeta struct {
 	Reason       fault.Reason `json:"reason"`
 	Parameter    string       `json:"parameter,omitzero"`
@@ -109,7 +109,7 @@ func (f *failure) result() (*busv1.Result, error) {
 	return encodeResult(r)
 }
 
-// fault is the failure of anything else, of which nothing ran.
+// fault is the failure of any other handler; nothing ran.
 func (f *failure) fault(req *busv1.Request) *fault.Error {
 	switch {
 	case f.reason == notFound && req.Method == mcp.MethodResourcesRead:
@@ -127,7 +127,7 @@ func (f *failure) fault(req *busv1.Request) *fault.Error {
 	return e
 }
 
-// failureOf is the failure that another tool's result tells.
+// failureOf reads the failure from another tool's result.
 func failureOf(text string, meta []byte) error {
 	var m struct {
 		Failure failureMeta `json:"io.github.busbar-mcp/failure"`

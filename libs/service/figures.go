@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/probe"
 )
 
-// figures count the calls of one instance. Their labels have the names of the service's
-// own tools and words of Busbar, nothing that a client wrote.
+// figures count the calls of one instance. Their labels are names of the service's own tools and
+// words of Busbar, never text from a client.
 type figures struct {
 	service  *Service
 	tools    *probe.LabelLimit[string]
@@ -66,7 +66,7 @@ func (f *figures) names(req *busv1.Request) (method, tool string) {
 	return req.Method, tool
 }
 
-// outcome is the word for how a call ended, as an edge has it.
+// outcome is the label for how a call ended, the same as at an edge.
 func outcome(body proto.Message, err *fault.Error) string {
 	if err != nil {
 		return string(err.Reason)
@@ -87,7 +87,7 @@ func outcome(body proto.Message, err *fault.Error) string {
 	return "ok"
 }
 
-// show adds what an instance is, and what it has to do, to a probe.
+// show adds an instance's identity and load to a probe.
 func (r *Running) show(p *probe.Probe) {
 	of := prometheus.Labels{"service": r.service.name}
 	gauge := func(name, help string, f func(bus.Stats) float64) {

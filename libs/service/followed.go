@@ -16,12 +16,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/redact"
 )
 
-// of is the call as operators see it who follow the logs.
+// of describes the call for operators who follow the logs.
 func (c *Call) of() logs.Of {
 	return logs.Of{Call: c.ID(), Method: c.req.Method, Name: c.req.Name, Principal: c.Principal(), Tenant: c.Tenant()}
 }
 
-// withoutSecrets is what leaves an instance of the data that is logged.
+// withoutSecrets returns the logged data as it may leave the instance: cut to limit bytes and
+// without secrets.
 func withoutSecrets(data []byte, limit int) (clean []byte, cut bool) {
 	clean, note := redact.JSON(data, limit)
 	if note == redact.Unreadable { // a logger may be given one name twice
@@ -30,13 +31,13 @@ func withoutSecrets(data []byte, limit int) (clean []byte, cut bool) {
 	return clean, note != ""
 }
 
-// numbered is JSON of which an object has no name twice: the second "n" is "n#2".
+// numbered makes the names of each JSON object unique: the second "n" becomes "n#2".
 func numbered(data []byte) []byte {
 	var b bytes.Buffer
 	in, out := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true)), jsontext.NewEncoder(&b)
 	for {
 		token, err := in.ReadToken()
-		if err != nil { // the end, or what nobody can read
+		if err != nil { // the end, or invalid JSON
 			return b.Bytes()
 		}
 		err = out.WriteToken(token)
@@ -49,12 +50,12 @@ func numbered(data []byte) []byte {
 	}
 }
 
-// followed is the log of a call: the service's own, and what operators are shown who
+// followed is the log handler of a call. It writes to the service's own log and to operators who
 // follow it.
 type followed struct {
 	own  slog.Handler
 	call *Call
-	// with has the attributes and groups that the handler was given.
+	// with applies the attributes and groups that the handler was given.
 	with []func(slog.Handler) slog.Handler
 }
 
@@ -87,27 +88,27 @@ func (f *followed) Handle(ctx context.Context, r slog.Record) error {
 	return f.own.Handle(ctx, r)
 }
 
-// tell is apart, so that a record takes room of its own only where somebody follows.
+// tell is a function of its own, so that a record is copied to the heap only if somebody follows.
 func (f *followed) tell(ctx context.Context, level int, r slog.Record) {
 	f.call.instance.tap.Say(f.call.of(), level, false, "", func() []byte { return f.json(ctx, r) })
 }
 
-// json is a record with the attributes of the handler, nil for one that cannot be encoded.
+// json encodes a record with the attributes of the handler; nil if it cannot be encoded.
 func (f *followed) json(ctx context.Context, r slog.Record) []byte {
 	var data bytes.Buffer
 	var h slog.Handler = slog.NewJSONHandler(&data, &slog.HandlerOptions{Level: slog.Level(math.MinInt), ReplaceAttr: onlyOwn})
 	for _, with := range f.with {
 		h = with(h)
 	}
-	r.Time = time.Time{} // which what is followed has a place for
+	r.Time = time.Time{} // a followed record has a field for it
 	if h.Handle(ctx, r) != nil {
 		return nil
 	}
 	return data.Bytes()
 }
 
-// onlyOwn leaves out the record's level, which what is followed has a place for, too. An
-// attribute may have that name.
+// onlyOwn leaves out the record's level, for which a followed record has a field too. An attribute
+// named level stays.
 func onlyOwn(groups []string, a slog.Attr) slog.Attr {
 	if _, its := a.Value.Any().(slog.Level); its && len(groups) == 0 && a.Key == slog.LevelKey {
 		return slog.Attr{}

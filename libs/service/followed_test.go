@@ -18,8 +18,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// An operator hears what a call tells its client and its own log, whatever either of
-// them wants; in a task, too. Clients and logs get what they got before.
+// An operator receives all that a call tells its client and its own log, at any level, in tasks
+// too. Clients and logs receive the same as without an operator.
 func TestOperatorsFollowCalls(t *testing.T) {
 	t.Parallel()
 	var own bustest.Log
@@ -91,7 +91,7 @@ func follow(t *testing.T, c *client) <-chan logs.Record {
 	return heard
 }
 
-// next is the record that comes next.
+// next waits for the next record.
 func next(t *testing.T, heard <-chan logs.Record) (r logs.Record) {
 	t.Helper()
 	select {
@@ -102,9 +102,9 @@ func next(t *testing.T, heard <-chan logs.Record) (r logs.Record) {
 	return r
 }
 
-// A panic, and an error that clients are not told, are each one record: of the service's
-// log, bounded, and for operators, without secrets; so is an end by runtime.Goexit,
-// which FailNow of a test calls. The caller is told neither text nor stack.
+// A panic, an error hidden from clients, and an end by runtime.Goexit (as FailNow of a test calls
+// it) each make one record: bounded in the service's log, and without secrets for operators. The
+// caller receives neither text nor stack.
 func TestOperatorsFollowPanics(t *testing.T) {
 	t.Parallel()
 	var own bustest.Log
@@ -182,7 +182,7 @@ func TestOperatorsFollowPanics(t *testing.T) {
 	}
 }
 
-// sink panics far down.
+// sink panics deep in the stack.
 func sink(depth int) {
 	if depth == 1000 {
 		panic("too deep")

@@ -27,8 +27,9 @@ const (
 
 // AskFor asks the user to fill in a T, and returns it with the user's action. T is set only if the
 // action is Accepted. The form has T's fields in order, described by their tags jsonschema and
-// schema. T is a struct of text, numbers, yes and no, choices (a string with an enum) and lists of
-// choices; a form has nothing else. Fields with omitzero, or a default, need not be filled in.
+// schema. The fields of T are strings, numbers, booleans, choices (a string with an enum) and lists
+// of choices; a form can have nothing else. Fields with omitzero, or a default, need not be filled
+// in.
 //
 // It is Call.Ask with one question: while there is no answer it returns an error, which
 // the handler must return unchanged, and the handler runs again from its start later.
@@ -51,7 +52,7 @@ func AskFor[T any](c *Call, key, message string) (T, Action, error) {
 	return out, action, nil
 }
 
-// form is what a user is shown for a type.
+// form is the form that a user sees for a type.
 type form struct {
 	schema   jsontext.Value
 	defaults defaults
@@ -89,7 +90,7 @@ func newForm(t reflect.Type) *form {
 	return &form{schema: raw, defaults: d, err: err}
 }
 
-// fits requires that a form can have a field.
+// fits requires that a form can have this field.
 func fits(s *jsonschema.Schema) error {
 	switch typeOf(s) {
 	case "string", "integer", "number", "boolean":
@@ -102,8 +103,8 @@ func fits(s *jsonschema.Schema) error {
 	return errors.New("a form has text, numbers, yes and no, choices and lists of choices")
 }
 
-// optional takes null out of the types of a schema, and reports whether it was there: in
-// forms and texts, what is not given is left out.
+// optional removes null from the types of a schema and reports whether it was there: in forms and
+// texts, a value that is not given is left out.
 func optional(s *jsonschema.Schema) bool {
 	if !slices.Contains(s.Types, "null") {
 		return false
@@ -113,7 +114,7 @@ func optional(s *jsonschema.Schema) bool {
 	return true
 }
 
-// defaults is a JSON object of the fields that a type has defaults for; nil for none.
+// defaults is a JSON object with the default values of a type's fields; nil for none.
 type defaults jsontext.Value
 
 // of sets the defaults in v, a pointer, and returns it.

@@ -22,7 +22,7 @@ func (r *Running) handle(ctx context.Context, req *busv1.Request, out *bus.Respo
 	return r.service.answer(call.within(ctx), call)
 }
 
-// newCall opens a request for its handler.
+// newCall makes the Call that a request's handler receives.
 func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
 	c := &Call{req: req, out: out, instance: r}
 	if len(req.RequestState) == 0 && len(req.InputResponses) == 0 {
@@ -34,7 +34,7 @@ func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
 func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error) {
 	result, err := s.handled(ctx, call)
 	if f := new(fault.Error); call.ranOthers.Load() && errors.As(err, &f) && f.Executed == fault.No {
-		err = f.Ran(fault.Unknown) // "no" is about the last tool that it called, or about itself
+		err = f.Ran(fault.Unknown) // "no" is about the last tool called, or this call alone
 	}
 	if own := asFailure(err); own != nil && call.req.Method == mcp.MethodToolsCall {
 		result, err = own.result()
@@ -57,7 +57,7 @@ func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error)
 
 var errNoResult = errors.New("middleware returned no error, but there is no result: the handler failed, or was not called")
 
-// handled runs the handler of a call within the middleware.
+// handled runs the handler of a call inside the middleware.
 func (s *Service) handled(ctx context.Context, call *Call) (*busv1.Result, error) {
 	if len(s.middleware) == 0 {
 		return s.dispatch(ctx, call)
@@ -98,12 +98,12 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 	return s.handleOther(ctx, call)
 }
 
-// HandleFunc answers a request that is not MCP's. name and params come from the request; the value
-// is marshalled to JSON. The caller receives errors as for a resource.
+// HandleFunc answers a request whose method is not from MCP. name and params come from the request;
+// the value is marshalled to JSON. The caller receives errors as for a resource.
 type HandleFunc func(ctx context.Context, call *Call, name string, params []byte) (any, error)
 
-// Handle has f answer a method that is not MCP's, of those that the bus has a
-// subject for, such as bus.AuditQuery. Edges and services call it, clients cannot.
+// Handle makes f answer a method that is not from MCP but has a subject on the bus, such as
+// bus.AuditQuery. Edges and services can call it, clients cannot.
 func (s *Service) Handle(method string, f HandleFunc) {
 	s.register("method "+method, func() error {
 		if f == nil {

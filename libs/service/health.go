@@ -9,12 +9,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
-// healthEvery is how often WithHealth asks, and how long an answer may take.
+// healthEvery is the interval of WithHealth, and the longest that f may take.
 const healthEvery = 5 * time.Second
 
-// WithHealth has f asked every few seconds whether the instance has what it needs, such as an
-// upstream. While it returns an error, or takes longer than 5 s, /readyz says so, and the instance
-// goes on with its calls. For a state that is known without asking, use Check.
+// WithHealth calls f every 5 s to learn whether the instance has what it needs, such as an
+// upstream. While f returns an error, or takes longer than 5 s, /readyz says so, and the instance
+// continues with its calls. For a state that is known without a request, use Check.
 func WithHealth(f func(context.Context) error) Option {
 	return func(s *Service) {
 		var last atomic.Pointer[error]

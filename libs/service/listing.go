@@ -21,14 +21,14 @@ type ResourcePage struct {
 	Next string
 }
 
-// ListFunc lists resources from a cursor on, empty for the first page; at most
-// limit of them, and at most 512 KiB of JSON. The order must be stable: a client
-// that reads all pages gets every resource that is there all the while.
+// ListFunc lists resources from a cursor on, which is empty for the first page. A page has at most
+// limit resources and at most 512 KiB of JSON. The order must be stable: a client that reads all
+// pages receives every resource that exists the whole time.
 type ListFunc func(ctx context.Context, call *Call, cursor string, limit int) (ResourcePage, error)
 
-// ListResources lists resources that are too many, or change too often, to be added each, or that
-// are not for every caller. Clients see them in one list with the resources of AddResource and of
-// other services. A template or AddResourcePrefix reads them. Changes are not noticed by
+// ListResources lists resources that are too many or change too often to be added one by one, or
+// that only some callers may see. Clients see them in one list with the resources of AddResource
+// and of other services. A template or AddResourcePrefix reads them. Changes are not noticed by
 // themselves: call ResourcesUpdated.
 func (s *Service) ListResources(list ListFunc) {
 	s.register("list of resources", func() error {
@@ -59,7 +59,7 @@ func (s *Service) AddResourcePrefix(prefix string, read ReadFunc) {
 	})
 }
 
-// prefixReaderLocked is who reads a URI by its prefix; nil when nobody does.
+// prefixReaderLocked returns the function that reads a URI by its prefix; nil for none.
 func (s *Service) prefixReaderLocked(uri string) (read ReadFunc) {
 	longest := -1
 	for prefix, f := range s.prefixes {
@@ -77,11 +77,10 @@ type PromptPage struct {
 	Next string
 }
 
-// ListPromptsFunc is ListFunc of prompts.
+// ListPromptsFunc is the ListFunc of prompts.
 type ListPromptsFunc func(ctx context.Context, call *Call, cursor string, limit int) (PromptPage, error)
 
-// FindPromptFunc finds the prompt of a name that the tenant of a call has; nil for
-// none.
+// FindPromptFunc returns the prompt with that name that the call's tenant has; nil for none.
 type FindPromptFunc func(ctx context.Context, call *Call, name string) (*ServedPrompt, error)
 
 // tenantPrompts are the prompts of tenants; nil functions for none.
@@ -90,10 +89,10 @@ type tenantPrompts struct {
 	find FindPromptFunc
 }
 
-// ListPrompts serves prompts that are a tenant's own. A caller with a tenant gets the prompts that
+// ListPrompts serves prompts that are a tenant's own. A caller with a tenant sees the prompts that
 // find returns, and prompts of AddPrompt with other names; list lists both. A caller without a
-// tenant gets only the prompts of AddPrompt. Only one service on the bus can have the prompts of
-// tenants: the first to announce it. Call PromptsUpdated when they change.
+// tenant sees only the prompts of AddPrompt. Only one service on the bus can serve tenants'
+// prompts: the first to announce it. Call PromptsUpdated when they change.
 func (s *Service) ListPrompts(list ListPromptsFunc, find FindPromptFunc) {
 	s.register("list of prompts", func() error {
 		if list == nil || find == nil {
@@ -107,9 +106,9 @@ func (s *Service) ListPrompts(list ListPromptsFunc, find FindPromptFunc) {
 	})
 }
 
-// PromptsUpdated tells clients of a tenant that its prompts have changed. It returns
-// nil when the bus has that on its disk, so that no client that is away for a while
-// misses it. Unavailable while the service does not run.
+// PromptsUpdated tells clients of a tenant that its prompts have changed. It returns nil once the
+// bus has stored the change, so that a client that is away for a while does not miss it. The error
+// is unavailable while the service does not run.
 func (s *Service) PromptsUpdated(ctx context.Context, tenant string) error {
 	return s.record(ctx, bus.Updated{Service: s.name, Tenant: tenant, Prompts: true})
 }

@@ -24,7 +24,7 @@ type client struct {
 	name   string
 }
 
-// run puts the service on a bus of its own.
+// run starts the service on a new bus.
 func run(t *testing.T, s *service.Service) *client {
 	t.Helper()
 	url := bustest.Server(t)
@@ -67,7 +67,7 @@ func quiet(t *testing.T, name string, opts ...service.Option) *service.Service {
 	return service.New(name, append(opts, service.WithLogger(bustest.Logger(t)))...)
 }
 
-// result calls and returns the result's JSON.
+// result makes a call and returns the JSON of its result.
 func (c *client) result(req *busv1.Request) string {
 	c.t.Helper()
 	frame, err := c.do(req, nil)
@@ -80,7 +80,7 @@ func (c *client) result(req *busv1.Request) string {
 	return string(frame.GetResult().GetJson())
 }
 
-// fails calls and requires a fault.
+// fails makes a call and requires a fault.
 func (c *client) fails(req *busv1.Request, reason fault.Reason) *fault.Error {
 	c.t.Helper()
 	frame, err := c.do(req, nil)
@@ -94,7 +94,7 @@ func (c *client) fails(req *busv1.Request, reason fault.Reason) *fault.Error {
 	return f
 }
 
-// catalogue waits until the service is announced with what ok wants.
+// catalogue waits until the service announces a catalogue that ok accepts.
 func (c *client) catalogue(what string, ok func(*busv1.Catalogue) bool) *busv1.Catalogue {
 	c.t.Helper()
 	var last *busv1.Catalogue

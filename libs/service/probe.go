@@ -13,14 +13,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/probe"
 )
 
-// Check adds something that an instance needs to be ready, such as a database: away says
-// why it has not got it, or nil, asking nobody. An instance that is not ready says so at
-// /readyz and goes on with its calls. Call Check before the service starts.
+// Check adds a condition of readiness, such as a database. away returns nil, or the reason why the
+// instance lacks it, without a request to anyone. An instance that is not ready says so at /readyz
+// and continues with its calls. Call Check before the service starts.
 func (s *Service) Check(name string, away func() error) {
 	s.checks = append(s.checks, probe.Check{Name: name, Look: func() (_ string, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				err = errors.New("the check panicked") // who asks over the bus ends no service
+				err = errors.New("the check panicked") // a probe over the bus must not end the service
 				s.Logger().Error("a check of readiness panicked", "check", name, "panic", p)
 			}
 		}()
@@ -33,8 +33,7 @@ func (s *Service) Check(name string, away func() error) {
 // service starts.
 func (s *Service) AddMetrics(metrics ...prometheus.Collector) { s.shown = append(s.shown, metrics...) }
 
-// watch shows an instance to those who look after it, from before it is on the bus until
-// it has left.
+// watch serves the probes of an instance, from before it joins the bus until it has left.
 type watch struct {
 	probe   *probe.Probe
 	running atomic.Pointer[Running]
@@ -42,7 +41,7 @@ type watch struct {
 	ended   chan error
 }
 
-// newWatch begins to serve; nil does nothing where l is nil.
+// newWatch begins to serve. It returns nil if l is nil; the methods of a nil watch do nothing.
 func newWatch(l *probe.Listener) *watch {
 	if l == nil {
 		return nil
@@ -85,7 +84,7 @@ func (r *Running) checks() []probe.Check {
 	return append([]probe.Check{{Name: "bus", Look: r.busReady}, {Name: "registry", Look: r.registered}}, slices.Clip(r.service.checks)...)
 }
 
-// notReady says which checks fail, and why; empty for none.
+// notReady lists the failing checks with their reasons; empty for none.
 func (r *Running) notReady() string {
 	var why []string
 	for _, c := range r.checks() {
@@ -103,7 +102,7 @@ func (r *Running) busReady() (string, error) {
 	return "connected", nil
 }
 
-// registered reports whether edges give calls to the instance.
+// registered reports whether the instance is registered, so that edges send it calls.
 func (r *Running) registered() (string, error) {
 	if r.leaving.Load() {
 		return "", errors.New("the instance is leaving: it takes no new calls, and finishes those that it has")

@@ -20,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// ownAddress is one of loopback that no other test has.
+// ownAddress is a loopback address that no other test uses.
 func ownAddress() string {
 	return fmt.Sprintf("127.%d.%d.%d:9100", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254))
 }
@@ -44,8 +44,8 @@ func read(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// A program of a service shows from its first moment to its last whether it is ready,
-// and counts its calls under names of its own.
+// A service program shows from start to end whether it is ready, and counts its calls under its own
+// names.
 func TestProbeOfAProgram(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -124,7 +124,7 @@ func TestProbeOfAProgram(t *testing.T) {
 	held := make(chan error, 1)
 	go func() { held <- call(mcp.MethodToolsCall, "holds") }()
 	<-begun
-	// A call that was answered gives its slot back after that.
+	// A call returns its slot only after it was answered.
 	var figures string
 	bustest.Eventually(t, "one call runs", func() bool {
 		_, figures = read(t, at+"/metrics")
@@ -147,7 +147,7 @@ func TestProbeOfAProgram(t *testing.T) {
 		t.Error("what a client wrote is among the figures")
 	}
 
-	// Tools that come and go do not make series without end.
+	// Tools that come and go do not create an unlimited number of series.
 	for i := range 400 {
 		name := fmt.Sprint("tool-", i)
 		service.AddTool(made, service.Tool{Name: name}, func(context.Context, *service.Call, []byte) (*service.Result, error) { return &service.Result{}, nil })
@@ -178,8 +178,8 @@ func TestProbeOfAProgram(t *testing.T) {
 	}
 }
 
-// An instance whose entry the registry does not take says so, as no edge that starts now
-// calls it; its log alone would not be seen.
+// An instance that cannot write its registry entry says so at /readyz, because no edge that starts
+// now calls it. A log line alone would be missed.
 func TestRegistryTakesNothing(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

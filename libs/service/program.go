@@ -19,19 +19,18 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
 )
 
-// Build makes a service. It opens what the service needs, waiting for it until
-// ctx ends, and leaves the closing to Service.OnStop. E is Env, or DataEnv for a
-// service that stores something, or a struct that embeds one of them and adds the
-// service's own settings as fields with tags of kong, which become flags and
-// variables of the environment.
+// Build makes a service. It opens what the service needs, waits for it until ctx ends, and
+// registers the cleanup with Service.OnStop. E is Env, or DataEnv for a service that stores
+// something, or a struct that embeds one of them and adds the service's own settings as fields with
+// kong tags. These become flags and environment variables.
 type Build[E Environment] func(ctx context.Context, env E) (*Service, error)
 
 // Environment is Env, or a struct that embeds it.
 type Environment interface{ environment() }
 
-// Env is what a process gives every service.
+// Env is the environment that a process gives every service.
 type Env struct {
-	// Version is the SemVer that the program was built as.
+	// Version is the program's SemVer version.
 	Version string `kong:"-"`
 	// Log is where the service logs; nil is slog.Default().
 	Log *slog.Logger `kong:"-"`
@@ -45,12 +44,12 @@ func (e *Env) inherit(_ string, from DataEnv) { *e = from.Env }
 type DataEnv struct {
 	Env
 	// DatabaseURL is the URL of a Postgres database, which any number of processes share. Empty:
-	// SQLite in DataDir, which is one process's alone.
+	// SQLite in DataDir, which only one process can use.
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name (default: SQLite in the data directory)."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Data directory. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
 }
 
-// File is the path of a file in DataDir; empty when there is no DataDir.
+// File is the path of a file in DataDir; empty if DataDir is empty.
 func (e DataEnv) File(name string) string {
 	if e.DataDir == "" {
 		return ""
@@ -64,7 +63,7 @@ func (e *DataEnv) inherit(name string, from DataEnv) {
 		e.DatabaseURL, e.DataDir = from.DatabaseURL, from.DataDir
 	}
 	if e.DataDir == "" {
-		e.DataDir, _ = lifecycle.DataDir(name) // without a home, whoever needs a file says what is missing
+		e.DataDir, _ = lifecycle.DataDir(name) // without a home directory, the code that needs a file reports it
 	}
 }
 
@@ -80,10 +79,10 @@ func Main[E Environment](name string, build Build[E]) {
 	lifecycle.Main(name, "The service "+name+" of a Busbar bus.", &program)
 }
 
-// Join puts services on a bus and serves them until ctx ends, or one of them fails; then all
-// drain. Each has a connection of its own, as the bus user of its name. It is for a program
-// of several services, and for a name that is known only at run time; Main also has a
-// command line, probes and traces. at says where the bus is; at.NATS is required.
+// Join puts services on a bus and serves them until ctx ends or one of them fails; then all drain.
+// Each has its own connection, as the bus user with its name. Use it for a program with several
+// services, or for a name that is known only at run time; Main also has a command line, probes and
+// traces. at is the address of the bus; at.NATS is required.
 func Join(ctx context.Context, at join.Flags, services ...*Service) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -134,14 +133,14 @@ func NewCommand[E Environment](name string, build Build[E]) *Command[E] {
 	return &Command[E]{name: name, build: build}
 }
 
-// startTime bounds the start of an instance: a database or a bus that is not
-// there in that time is worth an error.
+// startTime limits the start of an instance: a database or a bus that is missing for that long is
+// an error.
 //
 //limit:process a service waits at its start for the bus and its database | it exits
 const startTime = 30 * time.Second
 
-// Run joins the bus and serves until ctx ends. The line that says that the
-// instance is ready goes to out. It is called by kong.
+// Run joins the bus and serves until ctx ends. It writes to out when the instance is ready. kong
+// calls it.
 func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 	l, err := c.Probe.Open()
 	if err != nil {
@@ -174,10 +173,9 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 	return r.Serve(ctx)
 }
 
-// Start puts an instance on a bus that the process has joined already. Version,
-// log and, unless env.DataDir is empty, the place of data are those of env; the
-// service's own settings are read from the environment. Probes are for processes of their
-// own: it has none.
+// Start puts an instance on a bus that the process has already joined. env sets the version, the
+// log and, unless env.DataDir is empty, the data directory; the service's own settings are read
+// from the environment. The instance has no probes: the process that calls Start serves its own.
 func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
 	s, err := c.Build(ctx, env)
 	if err != nil {
@@ -186,8 +184,8 @@ func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*R
 	return s.Start(ctx, conn)
 }
 
-// Build is the part of Start that needs no bus: it makes the service, with what that
-// opens.
+// Build is the part of Start that needs no bus: it makes the service and opens what the service
+// needs.
 func (c *Command[E]) Build(ctx context.Context, env DataEnv) (*Service, error) {
 	parser, err := kong.New(c, kong.Name(c.name), lifecycle.Secrets())
 	if err != nil {

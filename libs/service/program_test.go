@@ -12,15 +12,15 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// settings are a service's own, besides those of every service that stores.
+// settings are a service's own settings, added to DataEnv.
 type settings struct {
 	service.DataEnv
 	Roots []string      `env:"SHAPE_TEST_ROOTS"`
 	Every time.Duration `default:"5s" env:"SHAPE_TEST_EVERY"`
 }
 
-// A service gets its settings from the environment, and where its data is from
-// its process or by its name.
+// A service reads its settings from the environment. Its data directory comes from its process or
+// follows from its name.
 func TestSettingsOfAService(t *testing.T) {
 	for variable, value := range map[string]string{
 		"SHAPE_TEST_ROOTS": "a,b", "XDG_STATE_HOME": "/state", "BUSBAR_DATA_DIR": "", "BUSBAR_DATABASE_URL": "postgres://environment",
@@ -64,7 +64,7 @@ func TestSettingsOfAService(t *testing.T) {
 func TestCommandRuns(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	bustest.Connect(t, url) // makes the registry
+	bustest.Connect(t, url) // creates the registry
 	command := service.NewCommand("svc", func(context.Context, service.Env) (*service.Service, error) {
 		return quiet(t, "svc"), nil
 	})

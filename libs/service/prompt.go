@@ -16,9 +16,8 @@ import (
 // arguments, return Errorf.
 type PromptFunc func(ctx context.Context, call *Call, arguments map[string]string) ([]mcp.PromptMessage, error)
 
-// CompleteFunc suggests values for an argument of which typed has been
-// entered; others are the arguments already known. At most 100 values reach
-// the client.
+// CompleteFunc suggests values for an argument. typed is the text entered so far; others are the
+// arguments already known. At most 100 values reach the client.
 type CompleteFunc func(ctx context.Context, call *Call, typed string, others map[string]string) ([]string, error)
 
 type prompt struct {
@@ -28,7 +27,7 @@ type prompt struct {
 	complete map[string]CompleteFunc
 }
 
-// ServedPrompt is a prompt with what serves it; see AddPrompt.
+// ServedPrompt is a prompt with the functions that serve it; see Service.AddPrompt.
 type ServedPrompt struct {
 	Prompt   mcp.Prompt
 	Render   PromptFunc
@@ -43,8 +42,8 @@ func (s *Service) AddPrompt(p mcp.Prompt, render PromptFunc, complete map[string
 	})
 }
 
-// SetPrompts replaces all prompts of the service at once, so that clients hear
-// of one change. When one of them cannot be added, none is changed.
+// SetPrompts replaces all prompts of the service at once, so that clients are notified once. If one
+// of them cannot be added, nothing changes.
 func (s *Service) SetPrompts(all []ServedPrompt) {
 	s.register("prompts", func() error {
 		prompts := map[string]*prompt{}
@@ -78,7 +77,7 @@ func (s *Service) addPrompt(prompts map[string]*prompt, p ServedPrompt) error {
 	return nil
 }
 
-// RemovePrompt takes a prompt away.
+// RemovePrompt removes a prompt.
 func (s *Service) RemovePrompt(name string) {
 	name = s.namespace + name
 	s.register("prompt "+name, func() error {
@@ -87,8 +86,8 @@ func (s *Service) RemovePrompt(name string) {
 	})
 }
 
-// prompt finds a prompt: the tenant's own, or everybody's. One that is missing here may
-// be there already at another instance, so the service is refreshed first.
+// prompt finds a prompt: the tenant's own, or one for all callers. A prompt that is missing here
+// may already exist at another instance, so the service is refreshed first.
 func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt, error) {
 	own := look(s, func() FindPromptFunc { return s.tenantPrompts.find })
 	if own != nil && call.Tenant() != "" {
@@ -105,7 +104,7 @@ func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt,
 			if !errors.As(err, &f) {
 				err = fault.New(fault.Unavailable, "the prompts cannot be read; try again shortly").Because(err)
 			}
-			return nil, err // it may well be there
+			return nil, err // the prompt may exist
 		}
 	}
 	if p == nil {
@@ -196,7 +195,7 @@ func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, erro
 	return &busv1.Result{Json: data}, nil
 }
 
-// completer finds who completes an argument; nil when nobody does.
+// completer returns the function that completes an argument; nil for none.
 func (s *Service) completer(ctx context.Context, call *Call, p *mcp.CompleteParams) (CompleteFunc, error) {
 	switch p.Ref.Type {
 	case "ref/prompt":

@@ -52,8 +52,8 @@ func TestSetPrompts(t *testing.T) {
 	}
 }
 
-// An instance that is asked for a prompt it does not know looks whether others
-// have it from the database already.
+// An instance that is asked for an unknown prompt first reads the database: another instance may
+// have added the prompt.
 func TestPromptOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	runs := 0
@@ -73,7 +73,7 @@ func TestPromptOfAnotherInstance(t *testing.T) {
 
 func TestSampling(t *testing.T) {
 	t.Parallel()
-	sample := func() *busv1.Request { // one each, for a call writes into it
+	sample := func() *busv1.Request { // a new one each time: a call modifies it
 		return &busv1.Request{Method: "sampling/createMessage", Arguments: []byte(`{"maxTokens":5,"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)}
 	}
 	t.Run("a service without a model has none", func(t *testing.T) {
@@ -124,9 +124,8 @@ func TestSampling(t *testing.T) {
 	})
 }
 
-// TestErrorfOutsideOfTools: what Errorf says reaches the client whatever the
-// handler serves, and says that nothing ran; other errors stay hidden, and what
-// has no effect may be repeated after them too.
+// TestErrorfOutsideOfTools: the text of Errorf reaches the client from any handler, and says that
+// nothing ran. Other errors stay hidden, and a call without effects may be repeated after them too.
 func TestErrorfOutsideOfTools(t *testing.T) {
 	t.Parallel()
 	told, secret := fmt.Errorf("secret: %w", service.Errorf("the language must be one of de, en")), errors.New("secret")

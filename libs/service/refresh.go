@@ -9,18 +9,18 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
-// Refresh keeps the instances of a service in step where what they offer lies in
-// a database that they share. f reads it and changes the service; it runs when an
-// instance starts, when one says Changed, when the bus is back, and every so often,
-// for what was not heard. One call of f runs at a time, for at most 10 s. If it fails, the
-// service goes on as it was, and f is tried again after half a second, then ever more
-// rarely; the first error of several is logged. Call it before the service starts.
+// Refresh keeps the instances of a service consistent if their tools, resources or prompts are
+// stored in a shared database. f reads the database and changes the service. It runs when an
+// instance starts, when one calls Changed, when the bus is back, and at the interval every, in case
+// a message was lost. One call of f runs at a time, for at most 10 s. If it fails, the service
+// stays as it was, and f is tried again after half a second, then at growing intervals; the first
+// of several errors is logged. Call it before the service starts.
 func (s *Service) Refresh(every time.Duration, f func(context.Context) error) {
 	s.refresh = &refresh{every: every, run: f, due: make(chan struct{}, 1)}
 	s.Go(func(ctx context.Context, conn *bus.Conn) error { return s.refresh.loop(ctx, s, conn) })
 }
 
-// Changed tells every instance that what they share has changed, this one too.
+// Changed tells every instance, including this one, that the shared data has changed.
 func (s *Service) Changed() {
 	conn := s.anyConn()
 	if conn == nil {
@@ -34,16 +34,16 @@ func (s *Service) Changed() {
 const (
 	// refreshTime bounds one refresh.
 	refreshTime = 10 * time.Second
-	// firstRetry is how long after one that failed the next is: what changed is known to have
-	// changed, and a database that was slow for a moment is there again.
+	// firstRetry is the wait after the first failed refresh. It is short because there is a change
+	// to read, and a database may be slow only for a moment.
 	firstRetry = 500 * time.Millisecond
 )
 
 type refresh struct {
 	every time.Duration
 	run   func(context.Context) error
-	// due holds a value if a refresh has to begin. One that has not begun serves everybody
-	// who wants one.
+	// due holds a value if a refresh has to begin. A refresh that has not begun yet serves all
+	// callers.
 	due chan struct{}
 
 	running sync.Mutex // held during run
@@ -94,7 +94,7 @@ func (r *refresh) ask(ctx context.Context) error {
 	}
 }
 
-// now refreshes, and answers everybody who asked before it began.
+// now refreshes, and answers all callers that asked before it began.
 func (r *refresh) now(ctx context.Context, s *Service) error {
 	r.running.Lock()
 	defer r.running.Unlock()
@@ -119,7 +119,7 @@ func (r *refresh) now(ctx context.Context, s *Service) error {
 	return err
 }
 
-// loop follows what other instances say.
+// loop refreshes when other instances report changes, and at intervals.
 func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
 	r.want()
 	unhook, err := conn.OnChanged(ctx, s.name, r.want)
@@ -129,7 +129,7 @@ func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
 	defer unhook()
 	next, retry := r.every, firstRetry
 	for {
-		// Instances that started together need not come together.
+		// Instances that started together should not refresh together.
 		timer := time.NewTimer(time.Duration(float64(next) * (0.8 + 0.4*rand.Float64())))
 		select {
 		case <-r.due:

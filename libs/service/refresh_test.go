@@ -73,9 +73,9 @@ func TestRefresh(t *testing.T) {
 	stopC()
 }
 
-// TestRefreshAgain has a database that does not answer when a change is told: the change is
-// served soon after that, without another word, and meanwhile nobody is told that what may
-// be there is not.
+// TestRefreshAgain: the database does not answer when a change is announced. The change is served
+// soon afterwards without another announcement. Meanwhile no caller is told that the prompt does
+// not exist.
 func TestRefreshAgain(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool

@@ -18,8 +18,8 @@ import (
 )
 
 // ReadFunc reads a resource. vars are the template's variables; empty for a resource added by its
-// URI. An empty result means there is no such resource. To say why one cannot be read, return
-// Errorf. Contents without a URI or a MIME type get the resource's.
+// URI. An empty result means that there is no such resource. To say why a resource cannot be read,
+// return Errorf. Contents without a URI or a MIME type get the resource's.
 type ReadFunc func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error)
 
 type resource struct {
@@ -31,7 +31,7 @@ type template struct {
 	wire    *busv1.ResourceTemplate
 	pattern *uritemplate.Template
 	read    ReadFunc
-	// complete by variable name.
+	// complete has the functions by variable name.
 	complete map[string]CompleteFunc
 }
 
@@ -64,7 +64,7 @@ func (s *Service) AddResource(r mcp.Resource, read ReadFunc) {
 	})
 }
 
-// RemoveResource takes a resource away.
+// RemoveResource removes a resource.
 func (s *Service) RemoveResource(uri string) {
 	s.register("resource "+uri, func() error {
 		delete(s.resources, uri)
@@ -72,9 +72,8 @@ func (s *Service) RemoveResource(uri string) {
 	})
 }
 
-// ResourceUpdated tells clients that subscribed to a resource that it has
-// changed. Only for resources of this service. Before the service runs it does
-// nothing.
+// ResourceUpdated tells clients that subscribed to a resource of this service that it has changed.
+// Before the service runs it does nothing.
 func (s *Service) ResourceUpdated(uri string) {
 	conn := s.anyConn()
 	if conn == nil {
@@ -88,18 +87,16 @@ func (s *Service) ResourceUpdated(uri string) {
 // ResourceUpdate says that a resource of this service has changed.
 type ResourceUpdate struct {
 	URI string
-	// Tenant is whose resource it is; the clients of others do not hear of it.
-	// Empty: everybody's.
+	// Tenant owns the resource; only its clients are told. Empty: all clients.
 	Tenant string
-	// Listed says that what ListResources gives has changed with it: the resource
-	// was made, removed, or is described otherwise.
+	// Listed says that the list of ListResources has changed too: the resource was added or
+	// removed, or its description changed.
 	Listed bool
 }
 
-// ResourcesUpdated is ResourceUpdated of several, in their order. It returns nil
-// when the bus has them on its disk, so that no client that is away for a while
-// misses them. After an error some may have been told. Unavailable while the
-// service does not run.
+// ResourcesUpdated announces changes of several resources, in their order. It returns nil once the
+// bus has stored them, so that a client that is away for a while does not miss them. After an error
+// some may have been announced. The error is unavailable while the service does not run.
 func (s *Service) ResourcesUpdated(ctx context.Context, updates ...ResourceUpdate) error {
 	all := make([]bus.Updated, len(updates))
 	for i, u := range updates {
@@ -129,7 +126,7 @@ func (s *Service) AddResourceTemplate(t mcp.ResourceTemplate, read ReadFunc, com
 	})
 }
 
-// RemoveResourceTemplate takes a resource template away, one of AddTemplate too.
+// RemoveResourceTemplate removes a template that AddResourceTemplate or AddTemplate added.
 func (s *Service) RemoveResourceTemplate(uriTemplate string) {
 	s.register("resource template "+uriTemplate, func() error {
 		s.templates = slices.DeleteFunc(slices.Clone(s.templates), func(t *template) bool { return t.wire.UriTemplate == uriTemplate })
@@ -137,7 +134,7 @@ func (s *Service) RemoveResourceTemplate(uriTemplate string) {
 	})
 }
 
-// template makes one that is not there yet.
+// template makes a template and refuses a duplicate.
 func (s *Service) template(t mcp.ResourceTemplate, read ReadFunc, complete map[string]CompleteFunc) (*template, error) {
 	if t.Name == "" {
 		return nil, errors.New("a resource template needs a name")
@@ -169,7 +166,7 @@ func described(mimeType string, read ReadFunc) ReadFunc {
 		if !slices.ContainsFunc(contents, func(c mcp.ResourceContents) bool { return c.URI == "" || c.MIMEType == "" && mimeType != "" }) {
 			return contents, err
 		}
-		contents = slices.Clone(contents) // the handler may give it to others
+		contents = slices.Clone(contents) // the handler may return the same slice to others
 		for i := range contents {
 			contents[i].URI = cmp.Or(contents[i].URI, uri)
 			contents[i].MIMEType = cmp.Or(contents[i].MIMEType, mimeType)
@@ -202,7 +199,7 @@ func (s *Service) readResource(ctx context.Context, call *Call) (*busv1.Result, 
 	return &busv1.Result{Json: data, Meta: meta}, nil
 }
 
-// described is the result's _meta; nil when the handler said nothing.
+// described returns the result's _meta; nil if the handler did not describe the resource.
 func (c *Call) described() ([]byte, error) {
 	r := c.resource.Load()
 	if r == nil {
@@ -217,8 +214,8 @@ func contentsResult(contents ...mcp.ResourceContents) ([]byte, error) {
 	}{contents})
 }
 
-// reader finds who reads a URI: the file or the resource itself before any
-// template.
+// reader returns the function that reads a URI. A skill's file or a resource with that URI comes
+// before any template.
 func (s *Service) reader(uri string) (ReadFunc, map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,7 +68,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// What a handler says of a resource travels beside its contents.
+// A handler's description of a resource travels with its contents.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

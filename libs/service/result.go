@@ -18,8 +18,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Result is what a handler returns that wants to say more than a value: other
-// content than text, or no structured content.
+// Result is for handlers that return more than a value: content other than text, or no structured
+// content.
 type Result struct {
 	Content []mcp.Content
 	// Structured is marshalled as structuredContent unless nil.
@@ -53,9 +53,9 @@ func decode[In any](arguments []byte, d defaults) (In, error) {
 	return in, nil
 }
 
-// misread says what a type does not take of what its schema allows, at a JSON Pointer: to
-// a schema 1.0 and 1e30 are integers, and any text is a time. The pointer is empty when
-// nobody knows where it is.
+// misread describes a value that the schema allows but the Go type does not accept, with its JSON
+// Pointer: to a schema, 1.0 and 1e30 are integers and any text is a time. The pointer is empty if
+// the place is unknown.
 func misread(err error) (pointer, message string) {
 	at := (*json.SemanticError)(nil)
 	if !errors.As(err, &at) || at.JSONPointer == "" {
@@ -68,7 +68,7 @@ func misread(err error) (pointer, message string) {
 	return fault.Clip(string(at.JSONPointer)), message
 }
 
-// wanted is how a value of a type is given.
+// wanted describes how to write a value of a type.
 func wanted(t reflect.Type) string {
 	switch {
 	case t == nil:
@@ -84,10 +84,10 @@ func wanted(t reflect.Type) string {
 	return "a value that the service can read"
 }
 
-// encode makes the result of a value: structured content, and the same as text for clients
-// that read only that, as the specification asks. A value that is a string in JSON is its
-// text, without quotes; it is structured content too only if the tool has an output schema.
-// null has no text.
+// encode makes the result of a value: structured content, and the same as text for clients that
+// read only that, as the specification asks. A value that is a string in JSON is its text, without
+// quotes; it is also structured content, but only if the tool has an output schema. null has no
+// text.
 func encode(out any, options json.Options, described bool) (*busv1.Result, error) {
 	switch out := out.(type) {
 	case *Result:
@@ -125,7 +125,7 @@ func encode(out any, options json.Options, described bool) (*busv1.Result, error
 	return &busv1.Result{Json: data}, nil
 }
 
-// textBlock begins a block of text.
+// textBlock is the beginning of a text block.
 const textBlock = `{"type":"text","text":`
 
 func encodeResult(r *Result) (*busv1.Result, error) {
@@ -168,8 +168,8 @@ func marshal(v any) ([]byte, error) { return json.Marshal(v, plainly) }
 
 var plainly = json.JoinOptions(json.Deterministic(true), durations)
 
-// marshalOptions are those for values of a type. Where it has errors, one that
-// says nothing as JSON is its text.
+// marshalOptions are the JSON options for values of a type. If the type contains errors, an error
+// without a JSON form of its own is encoded as its text.
 func marshalOptions[T any]() json.Options {
 	types := asMarshalled{}
 	types.add(reflect.TypeFor[T](), map[reflect.Type]bool{})
@@ -191,5 +191,5 @@ func marshalOptions[T any]() json.Options {
 	})))
 }
 
-// durations are nanoseconds, as inferred schemas say.
+// durations are encoded in nanoseconds, as inferred schemas say.
 var durations = jsonv1.FormatDurationAsNano(true)

@@ -16,9 +16,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/redact"
 )
 
-// Go has f run in every instance besides its calls, from when the instance is on
-// the bus until it leaves. f returns soon after ctx has ended; an error before
-// that stops the instance. Call Go before the service starts.
+// Go runs f in every instance, alongside its calls, from the time the instance joins the bus until
+// it leaves. f must return soon after ctx has ended; an error before that stops the instance. Call
+// Go before the service starts.
 func (s *Service) Go(f func(ctx context.Context, conn *bus.Conn) error) {
 	s.register("Go", func() error {
 		if f == nil {
@@ -29,8 +29,8 @@ func (s *Service) Go(f func(ctx context.Context, conn *bus.Conn) error) {
 	})
 }
 
-// OnStop has f close something that the service has open, once no instance runs
-// any more, or none could be started. The last one added is called first. Call it
+// OnStop registers f to close something that the service opened. f is called once when no instance
+// runs any more, or when none could be started. The function added last is called first. Call it
 // before the service starts; a service with OnStop does not start again.
 func (s *Service) OnStop(f func()) {
 	s.register("OnStop", func() error {
@@ -42,8 +42,8 @@ func (s *Service) OnStop(f func()) {
 	})
 }
 
-// Close calls what OnStop was given. It is for a service that is not started;
-// otherwise Stop does it.
+// Close calls the functions of OnStop. It is for a service that is never started; otherwise Stop
+// does it.
 func (s *Service) Close() {
 	s.mu.Lock()
 	closers := s.closers
@@ -60,9 +60,9 @@ type Running struct {
 	conn      *bus.Conn
 	server    *bus.Server
 	announcer *registry.Announcer
-	// tap is where calls log for operators who follow.
+	// tap takes the log records of calls for operators who follow.
 	tap   *logs.Tap
-	tasks sync.Once // are served
+	tasks sync.Once // starts serving tasks, once
 
 	// undo takes back what Start did, the last first.
 	undo     []func(context.Context) error
@@ -70,7 +70,7 @@ type Running struct {
 	stopping sync.Once
 	leaving  atomic.Bool
 	stopped  chan struct{}
-	// err is why the instance stopped by itself, and what Stop met.
+	// err is the reason why the instance stopped by itself, and the errors of Stop.
 	err error
 
 	// caller is nil until a tool calls another.
@@ -149,7 +149,7 @@ func (r *Running) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// then adds what Stop has to do, before all that was added earlier.
+// then adds a step for Stop. Steps run in reverse order.
 func (r *Running) then(undo func(context.Context) error) { r.undo = append(r.undo, undo) }
 
 func waitFor(ctx context.Context, loops *sync.WaitGroup) error {
@@ -166,8 +166,8 @@ func waitFor(ctx context.Context, loops *sync.WaitGroup) error {
 	}
 }
 
-// announce puts the instance into the registry. Under the lock, so that nothing
-// is added between what is announced and its updates.
+// announce puts the instance into the registry. It holds the lock, so that nothing is added between
+// the announcement and its updates.
 func (r *Running) announce() (err error) {
 	s := r.service
 	s.mu.Lock()
@@ -208,7 +208,7 @@ func (r *Running) serveTasksLocked() {
 	}
 }
 
-// fail stops an instance that cannot go on.
+// fail stops an instance that cannot continue.
 func (r *Running) fail(cause error) {
 	<-r.started
 	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.DrainTimeout)
@@ -216,12 +216,11 @@ func (r *Running) fail(cause error) {
 	r.stop(ctx, cause)
 }
 
-// Instance names the instance on the bus.
+// Instance is the id of the instance on the bus.
 func (r *Running) Instance() string { return r.server.Instance() }
 
-// Serve returns when ctx has ended and calls are drained, for which there is
-// lifecycle.DrainTimeout, or when the instance has stopped otherwise; the error
-// says why.
+// Serve returns when ctx has ended and calls have drained, for at most lifecycle.DrainTimeout, or
+// when the instance has stopped for another reason, which the error says.
 func (r *Running) Serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -233,9 +232,8 @@ func (r *Running) Serve(ctx context.Context) error {
 	return r.Stop(drain)
 }
 
-// Stop leaves the bus: loops end, no new calls are taken, those in flight finish;
-// when ctx ends first they are cancelled. With the last instance, what the
-// service has open is closed.
+// Stop leaves the bus: loops end, new calls are refused, and calls in flight finish. If ctx ends
+// first, they are cancelled. Stopping the last instance also calls the functions of OnStop.
 func (r *Running) Stop(ctx context.Context) error {
 	r.stop(ctx, nil)
 	<-r.stopped
@@ -266,8 +264,8 @@ func (r *Running) stop(ctx context.Context, cause error) {
 	})
 }
 
-// anyConn is a connection of a running instance, whichever: every edge hears
-// each of them. nil when none runs.
+// anyConn is the connection of any running instance: every edge listens to all of them. nil if none
+// runs.
 func (s *Service) anyConn() *bus.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +275,7 @@ func (s *Service) anyConn() *bus.Conn {
 	return nil
 }
 
-// callers returns what the instance makes calls of its own with.
+// callers returns the Caller with which the instance's tools call other tools.
 func (r *Running) callers() (_ *bus.Caller, err error) {
 	r.callerMu.Lock()
 	defer r.callerMu.Unlock()

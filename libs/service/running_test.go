@@ -14,8 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// What a service has open is closed in reverse order: once the last instance has
-// left and its loops have ended, or when none can be started.
+// The functions of OnStop run in reverse order: once the last instance has left and its loops have
+// ended, or when none can be started.
 func TestOnStop(t *testing.T) {
 	t.Parallel()
 	var closed []string

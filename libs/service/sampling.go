@@ -9,14 +9,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// SampleFunc asks a model. The params have been checked. An answer of several
-// blocks has an array for its content.
+// SampleFunc asks a model. params have been checked. If the answer has several blocks, its content
+// is an array.
 type SampleFunc func(ctx context.Context, call *Call, params *mcp.CreateMessageParams) (*Sampled, error)
 
 // HandleSampling makes this a service with a model. Callers that are not MCP clients, such as
-// scripts over REST, reach it with sampling/createMessage through an edge; MCP clients bring models
-// of their own, and do not. If a bus has several such services, the one that started first is
-// asked.
+// scripts over REST, reach it with sampling/createMessage through an edge; MCP clients do not,
+// because they bring their own models. If a bus has several such services, the one that started
+// first is asked.
 func (s *Service) HandleSampling(f SampleFunc) {
 	s.register("sampling", func() error {
 		if f == nil {

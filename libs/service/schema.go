@@ -15,7 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// anyObject is the schema of a tool that takes its arguments unread.
+// anyObject is the input schema of a tool that takes its arguments as raw JSON.
 var anyObject = []byte(`{"type":"object"}`)
 
 func inputSchema[In any]() ([]byte, defaults, error) {
@@ -31,8 +31,8 @@ func inputSchema[In any]() ([]byte, defaults, error) {
 	return raw, d, err
 }
 
-// inferArguments describes a type whose values somebody else gives, and has what its
-// fields are where they are not given.
+// inferArguments returns the schema of a type whose values come from a caller, and the default
+// values of its fields.
 func inferArguments(t reflect.Type) (*jsonschema.Schema, defaults, error) {
 	m := &mender{types: asMarshalled{}, arguments: true}
 	s, err := m.infer(t)
@@ -52,8 +52,8 @@ func inferArguments(t reflect.Type) (*jsonschema.Schema, defaults, error) {
 	return s, d, err
 }
 
-// outputSchema is empty for results that say themselves what they hold, and for text, which
-// is content alone.
+// outputSchema is empty for *Result, whose content is up to the handler, and for text, which has no
+// structured content.
 func outputSchema[Out any]() ([]byte, error) {
 	switch reflect.TypeFor[Out]() {
 	case reflect.TypeFor[*Result](), reflect.TypeFor[Result](), reflect.TypeFor[any]():
@@ -66,12 +66,12 @@ func outputSchema[Out any]() ([]byte, error) {
 	return plain(s)
 }
 
-// mender makes the schema of one type. The inference goes by kinds; what marshals
-// otherwise is told to it, and mended in what it returns.
+// mender makes the schema of one type. The inference follows Go kinds. Types that marshal in
+// another way are given to it, and its result is corrected.
 type mender struct {
 	types asMarshalled
-	// arguments: values of the type are given by somebody else. defaults has what its
-	// fields are where they are not given.
+	// arguments is set if values of the type come from a caller. defaults has the default values of
+	// its fields.
 	arguments bool
 	defaults  map[string]jsontext.Value
 }
@@ -85,7 +85,7 @@ func (m *mender) infer(t reflect.Type) (*jsonschema.Schema, error) {
 	return s, m.mend(t, s, 0)
 }
 
-// asMarshalled has the types whose JSON is not what their kind says.
+// asMarshalled has the schemas of types whose JSON differs from their kind.
 type asMarshalled map[reflect.Type]*jsonschema.Schema
 
 var (
@@ -101,8 +101,7 @@ func implements[M any](t reflect.Type) bool {
 	return t.Implements(m) || reflect.PointerTo(t).Implements(m)
 }
 
-// special is the schema of a type that is marshalled in its own way; nil for
-// others.
+// special is the schema of a type that has its own way of marshalling; nil for others.
 func special(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -146,10 +145,10 @@ func (m asMarshalled) add(t reflect.Type, seen map[reflect.Type]bool) {
 	}
 }
 
-// mend corrects the schema of a type where the inference does not know how it is
-// marshalled: nil slices and maps are [] and {} here, which clients that generate
-// types handle better than null; pointers to any value; numbers as strings; and what
-// the tags of fields say. depth is how far it is from the root.
+// mend corrects the schema of a type where the inference does not know how it is marshalled: nil
+// slices and maps are [] and {} here, which clients that generate types handle better than null;
+// pointers to any value; numbers as strings; and the schema tags of fields. depth is the distance
+// from the root.
 func (m *mender) mend(t reflect.Type, s *jsonschema.Schema, depth int) error {
 	if s == nil {
 		return nil
@@ -176,7 +175,7 @@ func (m *mender) mend(t reflect.Type, s *jsonschema.Schema, depth int) error {
 		}
 		return m.mend(t.Elem(), s.AdditionalProperties, depth+1)
 	case reflect.Struct:
-		var wrong []string // of every field: who mends one wants to know of the others
+		var wrong []string // of every field, so that all can be fixed at once
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if _, limited := f.Tag.Lookup("schema"); !f.IsExported() && !f.Anonymous && (limited || name != "" && name != "-") {
@@ -214,7 +213,7 @@ func (m *mender) mend(t reflect.Type, s *jsonschema.Schema, depth int) error {
 	return nil
 }
 
-// fill keeps the default of a field that its giver need not say.
+// fill records the default of an optional field.
 func (m *mender) fill(name string, of, property *jsonschema.Schema, depth int) error {
 	switch {
 	case property.Default == nil || !m.arguments:

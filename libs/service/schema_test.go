@@ -22,7 +22,7 @@ import (
 )
 
 type (
-	// ownJSON and ownText say themselves what they are.
+	// ownJSON and ownText marshal themselves.
 	ownJSON struct{ hidden int }
 	ownText struct{ hidden int }
 	named   []byte
@@ -59,8 +59,8 @@ func returns[T any](value T) func(s *service.Service, name string) {
 	}
 }
 
-// TestB1InferredSchemas: what any type of field is inferred as is an object, as
-// clients need it, and holds for what the field is marshalled to.
+// TestB1InferredSchemas: the schema inferred for any type of field is an object, as clients need
+// it, and the field's JSON satisfies it.
 func TestB1InferredSchemas(t *testing.T) {
 	t.Parallel()
 	seven, text, raw := 7, "x", stdjson.RawMessage(`[1]`)

@@ -9,16 +9,16 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// plain is a schema as clients take it. The library writes the same except for subschemas that are
-// true or false, and takes five times as long: the text of each part is made for itself, and read
-// and copied by all that it is in.
+// plain encodes a schema as clients accept it. The library writes the same, except for subschemas
+// that are true or false, but takes five times as long: it encodes each part separately, and every
+// enclosing part parses and copies it again.
 func plain(s *jsonschema.Schema) ([]byte, error) { return json.Marshal(s, asSchemas) }
 
 var asSchemas = json.JoinOptions(plainly, jsonv1.OmitEmptyWithLegacySemantics(true), json.WithMarshalers(json.JoinMarshalers(
 	json.MarshalToFunc(writeSchema), json.MarshalToFunc(writeProperties))))
 
-// keywordsOf has a schema's keywords in the library's order, those first which it keeps in
-// another form.
+// keywordsOf has a schema's keywords in the library's order. The keywords that the library stores
+// in another form come first.
 type keywordsOf struct {
 	Type       any         `json:"type,omitempty"`
 	Properties *properties `json:"properties,omitempty"`
@@ -31,7 +31,7 @@ type (
 	properties     jsonschema.Schema
 )
 
-// noValue is what false means.
+// noValue is the schema that false stands for.
 var noValue = &jsonschema.Schema{Not: anything}
 
 func writeSchema(to *jsontext.Encoder, s *jsonschema.Schema) error {
@@ -59,8 +59,8 @@ func writeObject(to *jsontext.Encoder, s *jsonschema.Schema) error {
 	return json.MarshalEncode(to, &k)
 }
 
-// writeProperties writes them in the order of the fields. A property is an object, also one
-// with the name of a keyword.
+// writeProperties writes properties in the order of the fields. A property is always an object,
+// even if its name is a keyword.
 func writeProperties(to *jsontext.Encoder, of *properties) error {
 	if err := to.WriteToken(jsontext.BeginObject); err != nil {
 		return err

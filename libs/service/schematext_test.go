@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
-// What is written of a schema is, byte by byte, what the library writes, made plain.
+// The encoded schema equals the library's encoding after Plain, byte by byte.
 func TestSchemaText(t *testing.T) {
 	t.Parallel()
 	type part struct {
@@ -47,7 +47,7 @@ func TestSchemaText(t *testing.T) {
 		}
 		want, _, err := schema.Plain(theirs)
 		if of == reflect.TypeFor[any]() {
-			want = []byte(`{}`) // Plain leaves the root to be judged
+			want = []byte(`{}`) // Plain leaves the root unchanged
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,31 +1,30 @@
-// Package service is what a team uses to put tools, resources, prompts and
-// skills on the bus. Services are stateless: any instance answers any call,
-// whatever client, protocol version or door it came through.
+// Package service is the SDK for putting tools, resources, prompts and skills on the bus. Services
+// are stateless: any instance can answer any call, from any client, protocol version or door.
 //
-// A service is a function that builds it, a Build, and a program that hands the
-// function to Main. A complete one is in examples/hello.
+// A service is a function that builds it, a Build, and a program that hands the function to Main. A
+// complete one is in examples/hello; start reading there, then at AddTool and Call.
 //
-//	New             the service: an empty set under a name
+//	New             an empty service with a name
 //	AddTool         a tool, its schemas inferred from Go types; Service.AddTool is
 //	                for schemas that are known only at run time
 //	AddResource     one resource; AddResourceTemplate, ListResources and
 //	                AddResourcePrefix are for many
 //	AddPrompt       a prompt whose arguments are a struct, AddTemplate resources
-//	                whose variables are one; ListPrompts is for those of tenants
+//	                whose variables are one; ListPrompts is for tenants' prompts
 //	AddSkill        a skill
 //	AskFor          a form for the user, made from a struct
 //	CallTo          a tool of any service, with its result as a value
-//	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
+//	Call            a call as its handler sees it: Identity, Progress, Log, Ask, AsTask,
 //	                CallTool, Logger; FromContext finds it
 //	Errorf          a handler's own failure, for the model; NotFound, Invalid,
 //	                Conflict, Forbidden and Busy say more
-//	Go, OnStop      work besides calls, and what is closed at the end
-//	Check           what an instance needs to be ready; WithHealth asks for it
-//	Try             adds what may not be well formed, and returns the mistakes
+//	Go, OnStop      work besides calls, and cleanup at the end
+//	Check           a condition of readiness; WithHealth checks one at intervals
+//	Try             adds definitions that may be invalid, and returns the mistakes
 //	Join            serves several services in one process
-//	WithMiddleware  what stands around every handler
+//	WithMiddleware  wraps every handler
 //	WithInstructions
-//	                what models are told before they call anything
+//	                tells models what to know before their first call
 //
 // Package servicetest tests a service on a bus in the test's process.
 package service
@@ -84,7 +83,7 @@ type Service struct {
 	handlers map[string]HandleFunc
 	refresh  *refresh
 	running  map[*Running]struct{}
-	// instances counts those that Start has begun and Stop has not ended.
+	// instances counts the instances that Start has begun and Stop has not ended.
 	instances int
 	closers   []func()
 
@@ -113,22 +112,21 @@ const (
 	MaxInstructionLines = 128
 )
 
-// WithInstructions tells models what they have to know before they call anything of the
-// service: what belongs together, which tool comes first. Edges join those of all
-// services, 8 KiB in all, for clients that see something of the service, which put them
-// before each conversation; so be brief, and leave to descriptions what is of one tool.
+// WithInstructions tells models what they must know before they call anything of the service: what
+// belongs together, which tool comes first. Edges join the instructions of all services whose
+// tools, resources or prompts a client sees, 8 KiB in total. Clients put them before each
+// conversation, so be brief; what concerns one tool belongs in its description.
 func WithInstructions(text string) Option { return func(s *Service) { s.instructions = text } }
 
-// WithConcurrency sets how many calls one instance runs at once, and how many
-// tasks beside them. Default 64.
+// WithConcurrency sets how many calls one instance runs concurrently, and separately how many
+// tasks. Default 64.
 func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n } }
 
 // WithLogger sets where the service logs. Default slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(s *Service) { s.log = l } }
 
-// New makes a service. The name is what calls are addressed to on the bus: 1
-// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge, gateway,
-// operator or developer.
+// New makes a service. Calls are addressed to its name on the bus: 1 to 64 characters of a-z, A-Z,
+// 0-9, - and _; not client, edge, gateway, operator or developer.
 func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",
@@ -164,8 +162,8 @@ func (s *Service) Logger() *slog.Logger {
 // registry cannot be written, Start waits. Call it before the service starts.
 func (s *Service) SetStore(id string) { s.store = id }
 
-// errNoFunction is of what is added without the function that serves it, which would
-// fail at its first call.
+// errNoFunction refuses a definition without the function that serves it, which would fail at its
+// first call.
 var errNoFunction = errors.New("its function is nil")
 
 // Try runs add and returns the mistakes of what it adds, each with its name: a tool with an invalid
@@ -193,10 +191,10 @@ func (s *Service) Try(add func()) error {
 	return look(s, func() error { return errors.Join(mistakes...) })
 }
 
-// register adds something under the lock and tells running instances. A
-// mistake is kept and returned by Start, so that a service is declared
-// without error handling line by line. One that is made while an instance runs is logged
-// and not kept, so that later instances start. Try returns it instead.
+// register adds a definition under the lock and notifies running instances. A mistake is kept and
+// returned by Start, so a service is declared without error handling line by line. A mistake made
+// while an instance runs is logged instead, so that later instances can start. Within Try, it is
+// returned there.
 func (s *Service) register(what string, add func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,14 +204,14 @@ func (s *Service) register(what string, add func() error) {
 			*s.tried = append(*s.tried, err)
 			return
 		}
-		if s.instances > 0 { // Start does not look again
+		if s.instances > 0 { // Start would not report it
 			s.Logger().Error("not added to the running service", "service", s.name, "error", err)
 			return
 		}
 		s.errs = append(s.errs, err)
 		return
 	}
-	// Under the lock, so that the last change is the last announced.
+	// The lock is held, so that the last change is announced last.
 	for r := range s.running {
 		r.changedLocked()
 	}
@@ -254,7 +252,7 @@ func sorted[V any](m map[string]V) []V {
 	return out
 }
 
-// look finds a member of the service under its lock.
+// look calls f under the lock of the service.
 func look[V any](s *Service, f func() V) V {
 	s.mu.Lock()
 	defer s.mu.Unlock()

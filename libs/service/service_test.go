@@ -25,7 +25,7 @@ func readNothing(context.Context, *service.Call, string, map[string]string) ([]m
 	return nil, nil
 }
 
-// Start tells every mistake at once, each with the thing it is about.
+// Start returns all mistakes at once, each with the name of its definition.
 func TestMisdeclaredService(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "not a name")
@@ -110,7 +110,7 @@ func TestBadVersionDoesNotStart(t *testing.T) {
 	}
 }
 
-// What is added to or taken from a running service is announced at once.
+// A definition that is added to or removed from a running service is announced at once.
 func TestChangesAtRunTime(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -144,7 +144,7 @@ func TestChangesAtRunTime(t *testing.T) {
 	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "t"}, readNothing, nil)
 	s.AddPrompt(mcp.Prompt{Name: "p"}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil }, nil)
 	names("a b r://1 t://{x} p")
-	addPlain(s, "not a name") // logged, and nothing else
+	addPlain(s, "not a name") // only logged
 	s.RemoveTool("b")
 	s.RemoveResource("r://1")
 	s.RemovePrompt("p")
@@ -153,7 +153,7 @@ func TestChangesAtRunTime(t *testing.T) {
 	c.fails(tool("b", `{}`), fault.UnknownTool)
 }
 
-// However many change it at once, the last state is the one announced.
+// However many goroutines change the service, its last state is announced last.
 func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -269,7 +269,7 @@ func TestTwoInstances(t *testing.T) {
 	instances(0)
 }
 
-// All mistakes in a service are told at once.
+// All mistakes in a service are reported at once.
 func TestServiceWithMistakes(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

@@ -15,18 +15,17 @@ import (
 
 type servedSkill struct {
 	wire *busv1.Skill
-	// main is SKILL.md in the list of resources; the other files are read
-	// without being listed.
+	// main is the entry of SKILL.md in the list of resources; the other files can be read but are
+	// not listed.
 	main *busv1.Resource
 	// files by URI.
 	files map[string]mcp.ResourceContents
 }
 
-// AddSkill adds an Agent Skill (SEP-2640): a directory with a SKILL.md at its
-// root, for example fs.Sub of an embed.FS, or os.DirFS. All of it is read now
-// and kept in memory; to serve it changed, remove it and add it again. The
-// skill has the name that its SKILL.md says, and its files are the resources
-// skill://<service>/<name>/<path>.
+// AddSkill adds an Agent Skill (SEP-2640): a directory with a SKILL.md at its root, for example
+// fs.Sub of an embed.FS, or os.DirFS. It is read at once and kept in memory; to serve a change,
+// remove the skill and add it again. The name of the skill comes from its SKILL.md, and its files
+// are the resources skill://<service>/<name>/<path>.
 //
 // A skill has at most 512 files of 16 MiB together, of which each has to fit a result: 12 MiB for a
 // binary file. Each file's entry, not its contents, counts towards the catalogue of the service:
@@ -51,7 +50,7 @@ func (s *Service) AddSkill(dir fs.FS) {
 	})
 }
 
-// RemoveSkill takes a skill away.
+// RemoveSkill removes a skill.
 func (s *Service) RemoveSkill(name string) {
 	s.register("skill "+name, func() error {
 		delete(s.skills, name)
@@ -97,7 +96,7 @@ func (s *Service) readSkill(dir fs.FS) (*servedSkill, error) {
 	return k, nil
 }
 
-// fileReaderLocked returns who reads a file of a skill; nil for another URI.
+// fileReaderLocked returns the function that reads a file of a skill; nil for another URI.
 func (s *Service) fileReaderLocked(uri string) ReadFunc {
 	for _, k := range s.skills {
 		if c, ok := k.files[uri]; ok {

@@ -28,7 +28,7 @@ func TestSkill(t *testing.T) {
 	s := quiet(t, "svc")
 	dir := skillDir("forms")
 	s.AddSkill(dir)
-	// It was read when it was added.
+	// The skill was read when it was added, so later changes have no effect.
 	dir["ref/dot.bin"].Data[0], dir["late"] = 7, &fstest.MapFile{}
 	c := run(t, s)
 	read := func(uri string) *busv1.Request { return &busv1.Request{Method: "resources/read", Name: uri} }
@@ -60,7 +60,7 @@ func TestSkill(t *testing.T) {
 	}
 }
 
-// Another version of a skill takes its place in a running service.
+// A new version of a skill replaces the old one in a running service.
 func TestSkillsAtRunTime(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -82,7 +82,7 @@ func TestSkillsAtRunTime(t *testing.T) {
 	second := skillDir("forms")
 	delete(second, "ref/dot.bin")
 	s.AddSkill(second)
-	s.AddSkill(fstest.MapFS{}) // logged, and nothing else
+	s.AddSkill(fstest.MapFS{}) // only logged
 	c.catalogue("it is back", func(c *busv1.Catalogue) bool { return len(c.Skills) == 2 && len(c.Skills[0].Files) == 2 })
 	c.result(uri())
 }
@@ -115,7 +115,7 @@ func TestMalformedSkills(t *testing.T) {
 	}
 }
 
-// What a catalogue holds of a skill is small enough for large ones.
+// A skill's entry in the catalogue is small, even for a large skill.
 func TestLargeSkill(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -133,7 +133,7 @@ func TestLargeSkill(t *testing.T) {
 	c.result(&busv1.Request{Method: "resources/read", Name: "skill://svc/large-7/references/a-chapter-of-the-book/511.md"})
 }
 
-// Documents of a service are often skills already.
+// A service's documents often are already skills.
 func ExampleService_AddSkill() {
 	s := service.New("billing")
 	s.AddSkill(fstest.MapFS{ // more often fs.Sub of an embed.FS

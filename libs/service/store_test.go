@@ -12,9 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// An instance whose data is elsewhere than that of those that run is refused
-// before it takes a call; one with the same data is let in at once, also after a
-// restart.
+// An instance with another store than the running instances is refused before it takes a call; one
+// with the same store is accepted at once, also after a restart.
 func TestB10OneStore(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -36,7 +35,7 @@ func TestB10OneStore(t *testing.T) {
 		*service.Running
 		err error
 	}
-	// Both at the same moment: one gets in.
+	// Both start at the same moment: one is accepted.
 	both := make(chan started, 2)
 	for _, store := range []string{"one", "two"} {
 		go func() { r, err := start(store); both <- started{r, err} }()
@@ -88,7 +87,7 @@ func TestB10OneStore(t *testing.T) {
 		}
 	}
 	stop(last)
-	// Once nobody is there any more, another store may take its place.
+	// Once no instance is left, another store may replace it.
 	other, err := start("three")
 	if err != nil {
 		t.Fatalf("after the others have gone: %v", err)

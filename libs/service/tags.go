@@ -17,15 +17,16 @@ import (
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
-// A field's tag schema says what its type cannot, in the keywords of JSON Schema:
+// A field's tag schema adds the constraints that its type cannot express, in the keywords of JSON
+// Schema:
 //
 //	Quantity int      `json:"quantity" schema:"minimum=1,maximum=100,default=1"`
 //	Reason   string   `json:"reason" schema:"enum=broken|wrong|late"`
 //	Colours  []string `json:"colours" schema:"pattern=^[a-z]{3,9}$,maxItems=5"`
 //
-// A comma with a word and = after it begins the next keyword. enum and examples have |
-// between values. Of a list, minItems, maxItems, uniqueItems, default, examples and title
-// are about the list, and the others about what is in it.
+// A comma with a word and = after it begins the next keyword. enum and examples have | between
+// values. For a list, minItems, maxItems, uniqueItems, default, examples and title describe the
+// list; all other keywords describe its elements.
 var keywords = map[string]func(s *jsonschema.Schema, value string) error{
 	"title":  func(s *jsonschema.Schema, v string) error { s.Title = v; return nil },
 	"format": func(s *jsonschema.Schema, v string) error { s.Format = v; return of(s, "string") },
@@ -65,13 +66,13 @@ var keywords = map[string]func(s *jsonschema.Schema, value string) error{
 	},
 }
 
-// ofList are the keywords that are about a list itself.
+// ofList are the keywords that describe a list itself.
 var ofList = []string{"title", "minItems", "maxItems", "uniqueItems", "default", "examples"}
 
-// keyword begins one in a tag.
+// keyword matches the beginning of a keyword in a tag.
 var keyword = regexp.MustCompile(`(?:^|,)([A-Za-z]+)=`)
 
-// constrain puts what a tag says into the schema of its field.
+// constrain adds the keywords of a tag to the schema of its field.
 func constrain(s *jsonschema.Schema, tag string) error {
 	found := keyword.FindAllStringSubmatchIndex(tag, -1)
 	if len(found) == 0 || found[0][0] != 0 {
@@ -97,9 +98,9 @@ func constrain(s *jsonschema.Schema, tag string) error {
 	return consistent(s)
 }
 
-// consistent requires that a schema has values, and that its enum, its default and its
-// examples are among them. Whether it is one is seen when the tool's whole schema is
-// compiled; each costs 20 us and more.
+// consistent requires that some values satisfy a schema, and that its enum, default and examples
+// do. Whether the schema is valid is checked when the tool's whole schema is compiled, because each
+// compilation takes 20 us or more.
 func consistent(s *jsonschema.Schema) error {
 	if err := cmp.Or(ordered("minimum", s.Minimum, "maximum", s.Maximum), ordered("minLength", s.MinLength, "maxLength", s.MaxLength), ordered("minItems", s.MinItems, "maxItems", s.MaxItems)); err != nil {
 		return err
@@ -115,7 +116,7 @@ func consistent(s *jsonschema.Schema) error {
 	return nil
 }
 
-// has requires that the values that a schema names are values of it.
+// has requires that the values that a schema names satisfy it.
 func has(s *jsonschema.Schema) error {
 	raw, err := plain(s)
 	if err != nil {
@@ -153,7 +154,7 @@ func ordered[T int | float64](low string, from *T, high string, to *T) error {
 	return nil
 }
 
-// typeOf is the type of a schema, if it has one besides null.
+// typeOf is the type of a schema other than null; empty for none.
 func typeOf(s *jsonschema.Schema) string {
 	for _, t := range s.Types {
 		if t != "null" {

@@ -41,7 +41,7 @@ func TestSchemaTags(t *testing.T) {
 	if want := `"outputSchema":{"type":"object",` + properties + `,"required":["count","colours","level","loud"],"additionalProperties":false}`; !strings.Contains(string(found.Tools[0].Json), want) {
 		t.Errorf("what is returned is all there: %s", found.Tools[0].Json)
 	}
-	// What is not given has its default; what is given is that alone.
+	// A missing argument has its default; a given one replaces it completely.
 	for arguments, want := range map[string]string{
 		`{"level":null}`: `{"count":7,"colours":["red"],"level":null,"loud":true}`,
 		`{"level":1,"count":3,"colours":["blue"],"loud":false}`: `{"count":3,"colours":["blue"],"level":1,"loud":false}`,
@@ -52,7 +52,7 @@ func TestSchemaTags(t *testing.T) {
 	}
 }
 
-// Every mistake in a tag is said when the service starts.
+// Every mistake in a tag is reported when the service starts.
 func TestSchemaTagsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

@@ -13,33 +13,31 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// TaskMode says which calls of a tool go on as tasks, for clients that take
-// them (extension io.modelcontextprotocol/tasks).
+// TaskMode says which calls of a tool continue as tasks, for clients that accept them (extension
+// io.modelcontextprotocol/tasks).
 //
-// A task is kept on the bus: it outlives the client's request, its edge and
-// the instance that runs it. When that instance dies, the handler runs again
-// on another, from its start; Call.ID is the same in every run, to recognise
-// effects by that were had already. After several instances have died over it
-// the task fails. Only one result ever counts.
+// A task is kept on the bus: it outlives the client's request, its edge and the instance that runs
+// it. If that instance dies, the handler runs again on another one, from its start. Call.ID is the
+// same in every run, so the handler can recognise effects that it has already caused. After five
+// lost instances the task fails. Only one result ever counts.
 type TaskMode int
 
 // Modes of a tool.
 const (
 	// TaskNever: every call ends with its request.
 	TaskNever TaskMode = iota
-	// TaskOptional: a task for clients that take them, a plain call for others.
+	// TaskOptional: a task for clients that accept tasks, a plain call for others.
 	TaskOptional
-	// TaskRequired: always a task. Clients that take none are refused.
+	// TaskRequired: always a task. Clients that do not accept tasks are refused.
 	TaskRequired
 	// TaskOnDemand: the handler decides, with Call.AsTask.
 	TaskOnDemand
 )
 
-// AsTask makes the call a task, if the client takes tasks and the tool is
-// TaskOnDemand. It then returns an error, which the handler must return
-// unchanged: the call ends, and the handler runs again from its start, with
-// the answers it has had. In the task, and with a client that takes none,
-// AsTask returns nil. Do nothing with an effect before it.
+// AsTask makes the call a task, if the client accepts tasks and the tool is TaskOnDemand. It then
+// returns an error, which the handler must return unchanged: the call ends, and the handler runs
+// again from its start, with the answers it has received. In the task, and for a client that does
+// not accept tasks, AsTask returns nil. Cause no effects before it.
 func (c *Call) AsTask() error {
 	if c.tool == nil || c.tool.task == TaskNever {
 		return errors.New("AsTask is for tools with service.TaskOnDemand")
@@ -50,14 +48,14 @@ func (c *Call) AsTask() error {
 	return errTask
 }
 
-// errTask travels from AsTask through the handler.
+// errTask is the error that AsTask returns through the handler.
 var errTask = errors.New("the call becomes a task: return this error from the handler")
 
 func (c *Call) takesTasks() bool {
 	return mcp.Declares(c.req.GetClient().GetCapabilities(), mcp.ExtensionTasks)
 }
 
-// becomes decides before the handler runs.
+// becomes decides whether the call becomes a task before the handler runs.
 func (c *Call) becomes(mode TaskMode) error {
 	switch {
 	case mode == TaskRequired && !c.takesTasks():
@@ -68,7 +66,7 @@ func (c *Call) becomes(mode TaskMode) error {
 	return nil
 }
 
-// task ends the call as one that goes on as a task.
+// task ends the call as one that continues as a task.
 func (c *Call) task() (proto.Message, error) {
 	state, err := c.carry()
 	return &busv1.Task{RequestState: state, TimeoutMs: uint64(c.tool.wire.TimeoutMs)}, err

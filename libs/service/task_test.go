@@ -23,7 +23,7 @@ func from(caps, name string) *busv1.Request {
 	return req
 }
 
-// begin makes a call that must become a task, and the task, as an edge does.
+// begin makes a call that must become a task, and creates the task as an edge does.
 func (c *client) begin(req *busv1.Request) (*task.Store, string) {
 	c.t.Helper()
 	frame, err := c.do(req, nil)
@@ -100,8 +100,8 @@ func demands(_ context.Context, call *service.Call, _ struct{}) (string, error) 
 
 var nameForm = map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}, "required": []string{"name"}}
 
-// A handler asks, becomes a task, and asks again in the task: what it was told
-// and what it kept is there in every run, and its name stays the same.
+// A handler asks, becomes a task, and asks again in the task: its answers and its state are there
+// in every run, and its id stays the same.
 func TestTaskKeepsWhatItWasTold(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -187,7 +187,7 @@ func TestTaskProgress(t *testing.T) {
 	}
 }
 
-// A service begins to take tasks with its first tool that makes any.
+// A service begins to serve tasks with its first tool that creates tasks.
 func TestTaskToolAddedWhileRunning(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
@@ -200,7 +200,7 @@ func TestTaskToolAddedWhileRunning(t *testing.T) {
 	if !rec.Result.IsError || !strings.Contains(string(rec.Result.Json), "on purpose") {
 		t.Errorf("record %v", rec)
 	}
-	// It runs on when the tool is gone, and says so.
+	// A task continues when its tool was removed, and its error says so.
 	tasks, id = c.begin(from(takesTasks, "fails"))
 	becomes(t, tasks, id, busv1.TaskStatus_TASK_STATUS_COMPLETED)
 	s.RemoveTool("fails")

@@ -15,7 +15,7 @@ import (
 
 // Tool describes a tool. Only Name is required.
 type Tool struct {
-	// Name is 1 to 128 characters of a-z, A-Z, 0-9, _, -, / and dot.
+	// Name has 1 to 128 characters of a-z, A-Z, 0-9, _, -, / and dot.
 	Name        string
 	Title       string
 	Description string
@@ -25,17 +25,16 @@ type Tool struct {
 	// callers that are not ready for the new arguments. 0 means one version only.
 	Version int
 
-	// InputSchema and OutputSchema are JSON Schemas, taken as they are. Empty:
-	// inferred from the handler's types.
+	// InputSchema and OutputSchema are JSON Schemas, used unchanged. If empty, they are inferred
+	// from the handler's types.
 	InputSchema  []byte
 	OutputSchema []byte
 
-	// ReadOnly says that a call changes nothing, so that it may be repeated when
-	// its answer is lost. Idempotent says that a second call with the same
-	// arguments changes nothing further.
+	// ReadOnly says that a call changes nothing, so that it may be repeated if its answer is lost.
+	// Idempotent says that a second call with the same arguments changes nothing further.
 	ReadOnly   bool
 	Idempotent bool
-	// Annotations add further hints for clients; the two above are put in.
+	// Annotations add further hints for clients; ReadOnly and Idempotent are filled in.
 	Annotations mcp.ToolAnnotations
 	// Meta is the tool's _meta in lists, a JSON object, unless nil. Its keys begin with a
 	// domain of your own, com.example/.
@@ -50,7 +49,7 @@ type Tool struct {
 	// arguments by the same principal. A client may get a result of that age. 0 keeps nothing;
 	// DefaultCache is a good value. Call.Expires shortens it for one result.
 	Cache time.Duration
-	// CacheShared says that the result is the same whoever calls.
+	// CacheShared says that the result is the same for all callers.
 	CacheShared bool
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
@@ -63,13 +62,13 @@ type Tool struct {
 	CallsTools bool
 }
 
-// DefaultCache is how long results are kept where nothing speaks against it.
+// DefaultCache is a good Cache for most read-only tools.
 const DefaultCache = 5 * time.Minute
 
 type tool struct {
 	wire *busv1.Tool
 	task TaskMode
-	// version is 0 for a tool that has one alone; as makes the tool under a name.
+	// version is 0 for a tool without versions; as makes the tool under a name.
 	version int
 	as      func(name string) (*tool, error)
 
@@ -78,11 +77,10 @@ type tool struct {
 
 // AddTool adds a tool whose arguments are In and whose result is Out.
 //
-// In is a struct, or []byte for the arguments' JSON as the client sent it.
-// Arguments have been validated against the input schema before the handler
-// runs. Fields without omitempty or omitzero are required, unknown arguments
-// are refused. A jsonschema tag describes a field, and a schema tag says what
-// values it takes, and which one it has when it is not given:
+// In is a struct, or []byte for the arguments' JSON as the client sent it. Arguments have been
+// validated against the input schema before the handler runs. Fields without omitempty or omitzero
+// are required; unknown arguments are refused. A jsonschema tag describes a field. A schema tag
+// limits its values, and sets its default:
 //
 //	Count int `json:"count" jsonschema:"how many" schema:"minimum=1,maximum=100,default=1"`
 //
@@ -93,10 +91,10 @@ type tool struct {
 //
 // Out is any type that marshals to JSON; it becomes structuredContent, and text for clients that
 // don't read that. A JSON string becomes plain text, without an output schema. With *Result the
-// handler says itself what the result holds.
+// handler sets the content itself.
 //
-// The handler's context ends at the call's deadline and when its caller gives
-// up. To fail, return Errorf, or one that says more, such as NotFound.
+// The handler's context ends at the call's deadline or when its caller gives up. To report a
+// failure, return Errorf, or a more specific error such as NotFound.
 //
 // Start refuses a service with a tool that is not well formed; see Service.Try.
 func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
@@ -167,14 +165,14 @@ func (s *Service) addTool(name string, version int, as func(name string) (*tool,
 	if err != nil {
 		return err
 	}
-	if at == name { // an older one's name has no versions of its own
+	if at == name { // the name of an older version has no versions of its own
 		t.version, t.as = version, as
 	}
 	s.tools[at] = t
 	return nil
 }
 
-// RemoveTool takes a tool away. An older version has _v and its number after the name.
+// RemoveTool removes a tool. The name of an older version ends with _v and its number.
 func (s *Service) RemoveTool(name string) {
 	name = s.namespace + name
 	s.register("tool "+name, func() error {
@@ -183,7 +181,7 @@ func (s *Service) RemoveTool(name string) {
 	})
 }
 
-// toolWire is a tool as the bus has it. It fills in the schemas that t lacks.
+// toolWire converts a tool to its wire format. It fills in the schemas that t lacks.
 func toolWire[In, Out any](t *Tool) (*busv1.Tool, defaults, error) {
 	if err := validToolName(t.Name); err != nil {
 		return nil, nil, err
@@ -267,7 +265,7 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 	return result, err
 }
 
-// mark says in a result what the handler said of it.
+// mark writes into a result what the handler set with Replayed and Expires.
 func (c *Call) mark(r *busv1.Result) {
 	if r != nil {
 		r.Replayed, r.CacheMs = c.replayed.Load(), c.cacheMs()

@@ -100,7 +100,7 @@ func TestTypedTool(t *testing.T) {
 	}
 }
 
-// What a tool returns satisfies the schema inferred for it.
+// The result of a tool satisfies the schema inferred for it.
 func TestInferredOutputSchemaFits(t *testing.T) {
 	t.Parallel()
 	type everything struct {

@@ -25,13 +25,13 @@ type Prompt struct {
 	Icons       []mcp.Icon
 	// Meta is the prompt's _meta in lists; see Tool.Meta.
 	Meta any
-	// Complete suggests values by the names of arguments. Those with an enum are
-	// completed without it.
+	// Complete has functions that suggest values, by the names of arguments. Arguments with an enum
+	// need none.
 	Complete map[string]CompleteFunc
 }
 
-// AddPrompt adds a prompt whose arguments are In: a struct of text, numbers, yes and no. Its tags
-// describe the arguments and the values they take, as in AddTool; values that do not match are
+// AddPrompt adds a prompt whose arguments are In: a struct of strings, numbers and booleans. Its
+// tags describe the arguments and the values they take, as in AddTool; values that do not match are
 // refused before render is called. In MCP these arguments are always text; an empty optional
 // argument counts as not given.
 func AddPrompt[In any](s *Service, p Prompt, render func(ctx context.Context, call *Call, in In) ([]mcp.PromptMessage, error)) {
@@ -76,7 +76,7 @@ type Template struct {
 }
 
 // AddTemplate adds every resource whose URI matches a template with the variables Vars: a struct
-// with a field of text, a number, yes or no for each. A URI whose variables do not match names no
+// with a string, number or boolean field for each. A URI whose variables do not match names no
 // resource. Contents without a URI or a MIME type get the resource's.
 func AddTemplate[Vars any](s *Service, t Template, get func(ctx context.Context, call *Call, vars Vars) ([]mcp.ResourceContents, error)) {
 	s.register("resource template "+t.URITemplate, func() error {
@@ -114,8 +114,7 @@ func AddTemplate[Vars any](s *Service, t Template, get func(ctx context.Context,
 	})
 }
 
-// texts reads a struct from texts by name: the arguments of a prompt, or the variables of
-// a template.
+// texts reads a struct from named texts: the arguments of a prompt, or the variables of a template.
 type texts struct {
 	schema   *jsonschema.Schema
 	compiled *schema.Schema
@@ -156,7 +155,7 @@ func textsOf[T any](complete map[string]CompleteFunc) (*texts, error) {
 	return t, err
 }
 
-// choices are the values that a schema lets a text have; nil for any.
+// choices are the values that a schema allows for a text; nil for any.
 func choices(s *jsonschema.Schema) (values []string) {
 	if s.Type == "boolean" {
 		return []string{"true", "false"}
@@ -186,7 +185,7 @@ func completeFrom(values []string) CompleteFunc {
 	}
 }
 
-// arguments are the fields, in their order.
+// arguments returns the fields as prompt arguments, in their order.
 func (t *texts) arguments() (all []mcp.PromptArgument) {
 	for _, name := range t.schema.PropertyOrder {
 		p := t.schema.Properties[name]
@@ -195,7 +194,7 @@ func (t *texts) arguments() (all []mcp.PromptArgument) {
 	return all
 }
 
-// read makes a T of texts. The error is one for the client.
+// read makes a T from texts. The error is meant for the client.
 func read[T any](t *texts, given map[string]string) (T, error) {
 	var out T
 	values := map[string]jsontext.Value{}

@@ -13,37 +13,37 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Identity is who calls, as the edge established it.
+// Identity is the caller, as the edge has authenticated it.
 type Identity struct {
 	// Principal is "anonymous" where the edge runs without authentication.
 	Principal string
 	// Tenant is empty where there is only one.
 	Tenant string
-	// Scopes and Roles are those that the caller's credentials brought.
+	// Scopes and Roles come from the caller's credentials.
 	Scopes, Roles []string
-	// Program: the caller is a program on its own behalf, not for a person.
+	// Program is set if the caller is a program that acts for itself, not for a person.
 	Program bool
 }
 
 // Has reports whether the caller has a scope.
 func (i Identity) Has(scope string) bool { return slices.Contains(i.Scopes, scope) }
 
-// Identity is who calls.
+// Identity returns the caller.
 func (c *Call) Identity() Identity {
 	i := c.req.GetIdentity()
 	return Identity{c.Principal(), c.Tenant(), slices.Clone(i.GetScopes()), slices.Clone(i.GetRoles()), i.GetProgram()}
 }
 
-// Meta is what the client put into _meta for the service, a JSON object: without
-// what the protocol or an edge reads there. Nil for none, and at doors other than
-// MCP's. It is for hints, such as a language: an approval, an idempotency key and a
-// kept result do not look at it, and a call that was held has none.
+// Meta is the part of the client's _meta that is for the service, a JSON object without the members
+// that the protocol or an edge reads. It is nil without such members, and for doors other than MCP.
+// Use it for hints, such as a language: approvals, idempotency keys and cached results ignore it,
+// and a call that was held for approval has none.
 func (c *Call) Meta() jsontext.Value { return c.req.Meta }
 
-// Logger is the service's log, with what the call is: its id, the tool (or prompt,
-// or resource), the principal, the tenant and the trace_id, where there are any. It is
-// made when it is first asked for. Operators who follow the service ("busbar logs") see
-// what it is told, also below the level of the service's log.
+// Logger returns the service's logger with attributes of the call: its id, the tool (or prompt, or
+// resource), the principal, the tenant and the trace_id, as far as they exist. It is created at the
+// first call of Logger. Operators who follow the service ("busbar logs") see its records, even
+// those below the level of the service's log.
 func (c *Call) Logger() *slog.Logger {
 	if l := c.logger.Load(); l != nil {
 		return l
@@ -63,7 +63,7 @@ func (c *Call) Logger() *slog.Logger {
 	return l
 }
 
-// logger is the log of a request, which operators follow.
+// logger returns the logger of a request, whose records operators can follow.
 func (r *Running) logger(req *busv1.Request) *slog.Logger {
 	return (&Call{req: req, instance: r}).Logger()
 }
@@ -87,8 +87,8 @@ func FromContext(ctx context.Context) (*Call, bool) {
 
 type callKey struct{}
 
-// callContext is the context of a handler. It is a part of the Call, so that it
-// costs a call nothing to be found in its context.
+// callContext is the context of a handler. It is a part of the Call, so that finding the call in
+// its context allocates nothing.
 type callContext struct {
 	context.Context
 	call *Call

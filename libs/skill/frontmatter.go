@@ -53,8 +53,8 @@ func frontmatter(file []byte) (object jsontext.Value, texts map[string]string, e
 // front matches a frontmatter in the same way as hosts do.
 var front = regexp.MustCompile(`^---\r?\n((?s:.*?)\r?\n)---[ \t]*(?:\r?\n|$)`)
 
-// between returns the frontmatter with the line before it, so that line numbers in errors are
-// those of the file.
+// between returns the frontmatter with the line before it, so that line numbers in errors agree
+// with the file.
 func between(file []byte) ([]byte, error) {
 	at := front.FindSubmatchIndex(file)
 	if at == nil {

@@ -87,8 +87,8 @@ func TestFrontmatter(t *testing.T) {
 	}
 }
 
-// What hosts might refuse is refused before it is served, and the message says
-// where and why.
+// A skill that hosts might refuse is refused before it is served, and the message says where and
+// why.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	field := func(yaml string) fs.FS { return dir("---\nname: n\ndescription: d\n"+yaml+"\n---\n", nil) }
@@ -192,11 +192,11 @@ func TestReadOfTheDisk(t *testing.T) {
 	}
 }
 
-// host is how the conformance suite finds a frontmatter, and hosts may.
+// host finds a frontmatter as the conformance suite does, and as hosts may.
 var host = regexp.MustCompile(`^---\r?\n([\s\S]*?\r?\n)---[ \t]*(?:\r?\n|$)`)
 
-// Whatever a SKILL.md holds, what is said of it is strict JSON, and what
-// another reader of YAML finds in it.
+// Whatever a SKILL.md contains, its frontmatter becomes strict JSON that agrees with another YAML
+// reader.
 func FuzzRead(f *testing.F) {
 	for _, yaml := range []string{
 		"a: b", "a: {b: [1, -2.5, true, null, ~, '']}", "a: |\n  x\n", "a: >\n  x\n", "a: 2026-07-28", "1: 2", "a: 0o17", "a: &x 1\nb: *x", "<<: {a: b}", "a: !!str 1", "a: ! 1", "? a\n: b",
@@ -225,7 +225,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// doubles makes the numbers of YAML those of JSON.
+// doubles converts the numbers of YAML to JSON numbers.
 func doubles(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

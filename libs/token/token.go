@@ -1,4 +1,5 @@
-// Package token is bearer tokens that files hold: one word, which a request has to show.
+// Package token reads bearer tokens from files and checks requests for them. A token is one word.
+// Start reading at Read and Token.Admits.
 package token
 
 import (
@@ -9,7 +10,7 @@ import (
 	"strings"
 )
 
-// Token is what a request has to show. The empty one admits nobody.
+// Token is the word that a request must show. The empty token admits no request.
 type Token string
 
 // Admits reports whether a request shows the token.
@@ -17,8 +18,7 @@ func (t Token) Admits(shown string) bool {
 	return t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(shown)) == 1
 }
 
-// Shown is the bearer token of a request's only Authorization header; false where it has
-// none.
+// Shown returns the bearer token of a request's only Authorization header; false without one.
 func Shown(h http.Header) (string, bool) {
 	all := h["Authorization"]
 	if len(all) != 1 {
@@ -27,7 +27,7 @@ func Shown(h http.Header) (string, bool) {
 	return strings.CutPrefix(all[0], "Bearer ")
 }
 
-// minToken is the least that a token which somebody chose may have, in bytes.
+// minToken is the least length of a chosen token, in bytes.
 const minToken = 16
 
 // Read returns the token in a file; white space around it does not count.

@@ -41,7 +41,7 @@ func TestShown(t *testing.T) {
 	}{
 		{[]string{"Bearer 0123456789abcdef"}, true}, {[]string{"Bearer 0123456789abcde"}, false}, {[]string{"Bearer 0123456789abcdef "}, false},
 		{[]string{"Basic 0123456789abcdef"}, false}, {nil, false}, {[]string{"Bearer "}, false},
-		{[]string{"Bearer 0123456789abcdef", "Bearer 0123456789abcdef"}, false}, // which one counts?
+		{[]string{"Bearer 0123456789abcdef", "Bearer 0123456789abcdef"}, false}, // ambiguous
 	} {
 		shown, ok := token.Shown(http.Header{"Authorization": c.sent})
 		if ok = ok && own.Admits(shown); ok != c.admits {

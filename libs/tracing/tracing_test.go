@@ -18,7 +18,7 @@ const parent, id, span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0
 
 var errFailed error = fault.New(fault.Internal, "it failed")
 
-// A call that nobody records costs nothing.
+// A call that is not recorded allocates nothing.
 func TestNothingIsAllocated(t *testing.T) {
 	ctx := context.WithValue(t.Context(), t, "as deep as a call's")
 	for what, f := range map[string]func(){

@@ -1,5 +1,5 @@
-// Package trigram tells the languages most often met apart by three letters in
-// a row, where a text has too few words for its function words to do so.
+// Package trigram distinguishes the most common languages by sequences of three letters, for texts
+// that have too few function words. Start reading at Tally.
 package trigram
 
 import (
@@ -15,8 +15,7 @@ var file string
 // table is data/trigrams.txt.
 type table struct {
 	languages []string
-	// rank of three letters in each language, from 1; 0 where it has them
-	// seldom or never.
+	// rank is the rank of three letters in each language, from 1; 0 if they are rare there.
 	rank map[string][]uint16
 }
 
@@ -44,13 +43,12 @@ var known = sync.OnceValue(func() *table {
 })
 
 const (
-	// flatten keeps the most frequent trigrams, whose ranks are a matter of the
-	// texts counted, from deciding alone.
+	// flatten keeps the most frequent trigrams, whose ranks depend on the counted texts, from
+	// deciding alone.
 	flatten = 100
-	// unranked stands for what is on no list.
+	// unranked is the rank of trigrams that are on no list.
 	unranked = 5500
-	// likely is the start that English and Polish have, which most texts here
-	// are in.
+	// likely is the head start of English and Polish, the languages of most texts here.
 	likely = 1.5
 	// strange is the mean logarithm from which letters fit no language.
 	strange = 8.2
@@ -62,8 +60,8 @@ type Tally struct {
 	threes float64
 }
 
-// Add takes up a word in small letters. weight is 1, and less for a word that
-// may be at home in any language, such as a name.
+// Add adds a word in lower case. weight is 1, or less for a word that may occur in any language,
+// such as a name.
 func (t *Tally) Add(word string, weight float64) {
 	k := known()
 	if t.logs == nil {
@@ -83,9 +81,8 @@ func (t *Tally) Add(word string, weight float64) {
 	t.threes += weight * float64(len(edge)-2)
 }
 
-// Behind says by how many orders of likelihood (natural logarithms) each
-// language is behind the best one, which has 0. It is nil where the letters
-// fit none.
+// Behind returns by how much (in natural logarithms of likelihood) each language is behind the best
+// one, which has 0. It is nil if the letters fit no language.
 func (t *Tally) Behind() map[string]float64 {
 	best := math.Inf(-1)
 	score := func(l int) float64 {

@@ -115,7 +115,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// FuzzWeb: the normal form is one, and whatever has it has its reading, which a policy looks at.
+// FuzzWeb: the normal form is stable, and every URI with that form has its reading, which a policy
+// checks.
 func FuzzWeb(f *testing.F) {
 	for _, s := range []string{"https://a/b", "HTTPS://A:443/%62?#", "http://[::ffff:1.2.3.4]:80//../x", "https://bücher.example./ \\%5c", "https://a?%2", "file://localhost/x", "note:a#?"} {
 		f.Add(s)

@@ -7,12 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Lines says on which line of a document each of its values is. A member counts
-// from the line of its key.
+// Lines has the line of each value in a document. A member begins at the line of its key.
 type Lines map[jsontext.Pointer]int
 
-// ObjectLines is Object for a document that has no other reader, with the lines of
-// what it read: its keys may be words that some readers take for booleans, such as on.
+// ObjectLines is Object with line numbers, for a document that no other program reads: its keys may
+// be words that some readers take for booleans, such as on.
 func ObjectLines(document []byte) (jsontext.Value, Lines, error) {
 	object, err := parse(document)
 	if err != nil {
@@ -27,7 +26,7 @@ func ObjectLines(document []byte) (jsontext.Value, Lines, error) {
 	return value, lines, nil
 }
 
-// Of returns the line of a value, or of the nearest one around it that is there.
+// Of returns the line of a value, or of the nearest existing value around it.
 func (l Lines) Of(p jsontext.Pointer) int {
 	for ; p != ""; p = p.Parent() {
 		if line, ok := l[p]; ok {

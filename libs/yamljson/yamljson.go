@@ -1,6 +1,6 @@
-// Package yamljson reads YAML as the JSON that it stands for. YAML that its
-// readers disagree about is refused: values that some take for text and others
-// for numbers, dates or booleans, tags, anchors, and keys that are no text.
+// Package yamljson converts YAML to JSON. It refuses YAML that parsers read differently: values
+// that some take for text and others for numbers, dates or booleans, tags, anchors, and keys that
+// are not text. Start reading at Object.
 package yamljson
 
 import (
@@ -19,8 +19,8 @@ import (
 // maxDepth is how far a document may be nested.
 const maxDepth = 16
 
-// Object reads one YAML document, of names and values, as a JSON object. Who
-// calls it bounds the size. Errors name the line.
+// Object reads one YAML document, of names and values, as a JSON object. The caller limits the
+// size. Errors name the line.
 func Object(document []byte) (jsontext.Value, error) {
 	object, err := parse(document)
 	if err != nil {
@@ -51,8 +51,8 @@ func parse(document []byte) (*yaml.Node, error) {
 
 // reader reads nodes.
 type reader struct {
-	// alone: nobody else reads the document, so a key that some take for a boolean
-	// is text.
+	// alone is set if no other program reads the document, so a key that some take for a boolean is
+	// text.
 	alone bool
 }
 
@@ -105,10 +105,11 @@ func (r reader) appendNode(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 }
 
 var (
-	// number is one to every reader, and kept by those that compute in doubles.
+	// number matches numbers that every reader takes for a number, and that doubles represent
+	// exactly.
 	number = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?$`)
-	// sometimes are texts that readers of YAML 1.1 take for something else:
-	// truth, and numbers to the base 60.
+	// sometimes matches texts that YAML 1.1 readers take for something else: booleans, and numbers
+	// to the base 60.
 	sometimes = regexp.MustCompile(`^(?i:yes|no|on|off|=|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/github"
 )
 
-// said is an upstream that answers what it is told to.
+// said is an upstream that gives a set answer.
 type said struct{ answer atomic.Pointer[http.Response] }
 
 func (s *said) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,16 +27,16 @@ func (s *said) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &a, nil
 }
 
-// strangers gives every call an identity of its own, so that no call is refused
-// for the limits of the one before.
+// strangers gives every call an identity of its own, so that no call is refused because of an
+// earlier call's limits.
 type strangers struct{ n atomic.Int64 }
 
 func (s *strangers) Token(context.Context, string, string) (string, error) {
 	return strconv.FormatInt(s.n.Add(1), 10), nil
 }
 
-// Whatever GitHub answers, a tool ends with a result of its own, in which nothing
-// acts on who reads it.
+// Whatever GitHub answers, a tool ends with its own result, without characters that affect a
+// reader's display.
 func FuzzAnswers(f *testing.F) {
 	entries, err := shapes.ReadDir("testdata")
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/upstream"
 )
 
-// Arguments reach GitHub exactly as they are, or not at all: case 109 of the
-// list of attacks. The service is called past the edge, whose schemas would
-// refuse some of these before.
+// Arguments reach GitHub unchanged, or not at all: case 109 of the list of attacks. The service is
+// called without the edge, whose schemas would refuse some of these earlier.
 func TestArgumentsReachGitHubExactlyOrAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, nil)
@@ -158,7 +157,7 @@ func (c *capture) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// What passes the grammar arrives segment for segment, whatever it is made of.
+// Arguments that satisfy the grammar arrive segment by segment, whatever they contain.
 func FuzzEncoding(f *testing.F) {
 	f.Add("octocat", "hello", "src/a b?#%2f.go", "feature/#1")
 	f.Add("o", "..r", "a:b", "é%00")

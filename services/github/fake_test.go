@@ -20,8 +20,7 @@ import (
 //go:embed testdata/*.json testdata/*.diff
 var shapes embed.FS
 
-// routes are the requests the fake knows: its URI as it came over the wire, up
-// to the query.
+// routes are the requests that the fake knows, by URI as sent, without the query.
 var routes = map[string]string{
 	"/search/repositories":                          "search_repositories.json",
 	"/search/issues":                                "search_issues.json",
@@ -129,7 +128,7 @@ func refuse(w http.ResponseWriter, status int, body string) {
 	fmt.Fprint(w, body)
 }
 
-// asked are the requests so far, as method and URI came over the wire.
+// asked returns the requests so far: method and URI as sent.
 func (f *fake) asked() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

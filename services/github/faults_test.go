@@ -25,7 +25,7 @@ func always(status int, body string) intercept {
 	}
 }
 
-// What GitHub refuses is told to the model by its kind, once asked.
+// A refusal by GitHub is reported to the model with its kind, after one request.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// While a limit is known to be used up, nothing it covers is sent.
+// While a limit is known to be used up, no request that it covers is sent.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	const search = `{"query":"q"}`
@@ -171,7 +171,7 @@ func TestServerErrors(t *testing.T) {
 			refuse(w, 503, `{}`)
 			return true
 		})
-		start(t, f.config()).fails("getRepository", theRepository, "unavailable", "(in 9m") // a slow machine is told of less
+		start(t, f.config()).fails("getRepository", theRepository, "unavailable", "(in 9m") // less on a slow machine
 		if n := len(f.asked()); n != 1 {
 			t.Errorf("%d requests", n)
 		}
@@ -199,8 +199,8 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// The model is told within the call's time when GitHub hangs, before its headers
-// or in the middle of a body.
+// The model gets an answer within the call's time if GitHub hangs, before its headers or in the
+// middle of a body.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(http.ResponseWriter){
@@ -218,11 +218,11 @@ func TestHangs(t *testing.T) {
 				return true
 			})
 			c := start(t, f.config())
-			const timeout = 6 * time.Second // of which the service keeps back a second
+			const timeout = 6 * time.Second // the service reserves a second of it
 			for round := 1; ; round++ {
 				r, err := c.try("ada", timeout, "getRepository", theRepository)
 				if err != nil && round < 5 {
-					continue // that second was too short for a machine that stands still
+					continue // that second was too short for a suspended machine
 				}
 				if err != nil || !r.IsError || !strings.Contains(r.text(), "did not answer in time") {
 					t.Errorf("%v %s", err, r.text())

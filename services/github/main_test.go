@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// canary is the token of the tests; it must show up at the fake GitHub alone.
+// canary is the token of the tests; it must appear only at the fake GitHub.
 const canary = "ghp_canary0123456789"
 
-// callTime is what calls get that are to succeed.
+// callTime is the time limit of calls that should succeed.
 const callTime = 20 * time.Second
 
 // client calls the service over the bus, the way an edge does.
@@ -36,7 +36,7 @@ type client struct {
 	log      *bustest.Log
 }
 
-// start puts the service on a bus of its own, with the API at url.
+// start puts the service on a new bus, with the API at the configured URL.
 func start(t testing.TB, config github.Env) *client {
 	t.Helper()
 	log := &bustest.Log{}
@@ -82,7 +82,7 @@ func start(t testing.TB, config github.Env) *client {
 	return c
 }
 
-// result is what a tool answered.
+// result is a tool's answer.
 type result struct {
 	Content []struct {
 		Text string `json:"text"`
@@ -137,7 +137,7 @@ func (c *client) call(tool, arguments string) string {
 	return string(r.Structured)
 }
 
-// fails makes a call that has to fail with a text that begins and goes on so.
+// fails makes a call that must fail with a text of this kind that contains the words.
 func (c *client) fails(tool, arguments, kind string, words ...string) string {
 	c.t.Helper()
 	r := c.as("ada", callTime, tool, arguments)

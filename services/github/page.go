@@ -72,7 +72,7 @@ func lines[T any](from []T, text func(T) string) []string {
 	return out
 }
 
-// when formats a time for a result; empty if there is none.
+// when formats a time for a result; empty for none.
 func when(t gh.Timestamp) string {
 	if t.IsZero() {
 		return ""

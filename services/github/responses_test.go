@@ -20,7 +20,7 @@ import (
 
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
-	// A whole stream: so many after one another are one too.
+	// A whole stream: many streams in a row are also one stream.
 	var compressed bytes.Buffer
 	z := gzip.NewWriter(&compressed)
 	if _, err := z.Write(make([]byte, 1<<20)); err != nil || z.Close() != nil {
@@ -32,7 +32,7 @@ func TestBadBodies(t *testing.T) {
 		write    func(http.ResponseWriter)
 		kind     string
 		requests int
-		valid    bool // it is JSON, though not what was asked for
+		valid    bool // it is JSON, but not the requested content
 	}{
 		{"a length of 1 GB", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", strconv.Itoa(1<<30))
@@ -92,7 +92,7 @@ func TestBadBodies(t *testing.T) {
 			if tt.requests > 1 {
 				return
 			}
-			// Nothing broken is kept: it would come back as "not modified".
+			// Broken answers are not kept: they would come back as "not modified".
 			c.fails("getRepository", theRepository, tt.kind)
 			if kept := f.request(1).Header.Get("If-None-Match") != ""; kept != tt.valid {
 				t.Errorf("kept: %t", kept)
@@ -173,7 +173,7 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// The token does not come back in a result, however GitHub or a proxy before it echoes it.
+// The token never appears in a result, in whatever form GitHub or a proxy echoes it.
 func TestTokenIsNotEchoed(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string]func(string) string{
@@ -193,7 +193,7 @@ func TestTokenIsNotEchoed(t *testing.T) {
 	}
 }
 
-// What was seen is asked for conditionally, and comes back as it was, pages too.
+// A known answer is requested conditionally and returned unchanged, including its pages.
 func TestNotModified(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, nil)
@@ -217,7 +217,7 @@ func TestNotModified(t *testing.T) {
 	}
 }
 
-// Many callers at once see each what their own token shows.
+// Of many concurrent callers, each sees the content for its own token.
 func TestManyPrincipals(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, _ int) bool {

@@ -20,10 +20,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/github"
 )
 
-// everyTool is a good call of each tool, what GitHub is asked for it, and parts
-// of the answer.
+// everyTool has a valid call of each tool, the expected request to GitHub, and parts of the answer.
 var everyTool = []struct{ tool, arguments, asks, answers string }{
-	// As the founding document has it.
+	// As in the founding document.
 	{"searchRepositories", `{"query":"bus language:go","perPage":5}`, "/search/repositories?per_page=5&q=bus+language%3Ago",
 		`{"totalCount":42,"items":[{"name":"hello","fullName":"octocat/hello","description":"A first repository","url":"https://github.com/octocat/hello","stars":123},{"name":"bare","fullName":"octocat/bare","description":"","url":"https://github.com/octocat/bare","stars":0}],"nextPage":2}`},
 	{"searchRepositories", `{"query":"q","sort":"stars","order":"asc","page":9}`, "/search/repositories?order=asc&page=9&per_page=20&q=q&sort=stars", `"totalCount":42`},
@@ -104,7 +103,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// outputSchemas are those of all tools, whose definitions are checked on the way.
+// outputSchemas returns the output schemas of all tools, and checks the definitions.
 func (c *client) outputSchemas() map[string]*schema.Schema {
 	c.t.Helper()
 	var tools []*busv1.Tool
@@ -161,7 +160,7 @@ func TestFileBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, always(200, `{"type":"file","path":"x","size":99000000,"encoding":"none","content":"","sha":"c0ffee"}`))
 	start(t, f.config()).fails("getFileContents", `{"owner":"o","repo":"r","path":"x"}`, "too large", "99000000 bytes")
-	// GitHub's own words make no path either.
+	// Text from GitHub cannot become a path either.
 	f = newFake(t, always(200, `{"type":"file","path":"x","size":9,"encoding":"none","content":"","sha":"../../user"}`))
 	start(t, f.config()).fails("getFileContents", `{"owner":"o","repo":"r","path":"x"}`, "unavailable")
 	if n := len(f.asked()); n != 1 {

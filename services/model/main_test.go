@@ -25,8 +25,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const key = "sk-canary-2f9c"
 
-// upstream is a provider's server. It answers as told, and remembers what it
-// was asked.
+// upstream is a provider's server. It gives a set answer, and remembers the request.
 type upstream struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -60,7 +59,7 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// asked is the request that the provider got, with its members in order.
+// asked returns the request that the provider received, with its members in order.
 func (u *upstream) asked(t *testing.T) (path string, header http.Header, body string) {
 	t.Helper()
 	u.mu.Lock()
@@ -76,14 +75,14 @@ func (u *upstream) asked(t *testing.T) (path string, header http.Header, body st
 	return u.path, u.header, string(raw)
 }
 
-// caller is an edge's way to the service.
+// caller calls the service as an edge does.
 type caller struct {
 	t      *testing.T
 	caller *bus.Caller
 	log    *bustest.Log
 }
 
-// start puts the service on a bus of its own.
+// start puts the service on a new bus.
 func start(t *testing.T, cfg model.Env) *caller {
 	t.Helper()
 	transport := &http.Transport{}
@@ -120,7 +119,7 @@ func start(t *testing.T, cfg model.Env) *caller {
 	return c
 }
 
-// sample asks, for at most a time.
+// sample asks the model, with a time limit.
 func (c *caller) sample(params string, atMost time.Duration) (string, *fault.Error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), atMost)
@@ -132,7 +131,7 @@ func (c *caller) sample(params string, atMost time.Duration) (string, *fault.Err
 	return string(frame.GetResult().GetJson()), nil
 }
 
-// params is the founding documents' request, in the protocol's words.
+// params is the request of the founding documents, in the form of the protocol.
 const params = `{"messages":[{"role":"user","content":{"type":"text","text":"Что такое MCP?"}}],"maxTokens":100,"temperature":0.7}`
 
 // recorded answers without a network.
@@ -144,7 +143,7 @@ func (f recorded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(openAIAnswer)), Request: r}, err
 }
 
-// startOver is start with a provider that need not be there.
+// startOver is start with a provider that is not contacted over a network.
 func startOver(t *testing.T, cfg model.Env, asked func(body string)) *caller {
 	t.Helper()
 	cfg.Transport = recorded(asked)

@@ -12,13 +12,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/model"
 )
 
-// What the two APIs answer, as they document it.
+// Answers of the two APIs, as documented.
 const (
 	openAIAnswer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-x-2026","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"A protocol.","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 	claudeAnswer = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x-2026","content":[{"type":"text","text":"A protocol."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":3}}`
 )
 
-// conversation has everything that can be said.
+// conversation has every kind of content.
 const conversation = `{"systemPrompt":"Be brief.","maxTokens":100000,"temperature":1.5,"stopSequences":["END"],
  "modelPreferences":{"hints":[{"name":"other"},{"name":"BIG"}],"speedPriority":1},
  "tools":[{"name":"weather","description":"Weather","inputSchema":{"type":"object"}}],"toolChoice":{"mode":"required"},
@@ -174,7 +174,7 @@ func TestFailures(t *testing.T) {
 			s := start(t, model.Env{Provider: c.provider, URL: u.URL, Name: "m"})
 			atMost := 10 * time.Second
 			if c.reason == fault.DeadlineExceeded {
-				atMost = 4 * time.Second // of which the way to the service may take some
+				atMost = 4 * time.Second // the way to the service may use some of it
 			}
 			got, err := s.sample(params, atMost)
 			if err == nil {
@@ -263,7 +263,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// OpenAI itself wants its newer name for the limit.
+// OpenAI itself requires the newer name of the limit.
 func TestLimitOfOpenAI(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)

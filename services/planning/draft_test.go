@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
-// draftable has the requirements T1, T2 (behind T1), R1 with a bound, and R2.
+// draftable has the requirements T1, T2 (after T1), R1 with a limit, and R2.
 var draftable = arguments{
 	"task": "Back up the orders, then move the shop to a new server.", "requirements": []string{"At most 10 minutes of downtime", "Tell the customers"}, "method": "model",
 }
@@ -80,7 +80,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// held checks what holds for every plan, whoever drafted it.
+// held checks the properties of every plan, whoever drafted it.
 func held(t *testing.T, out planning.GenerateOut) {
 	t.Helper()
 	for _, r := range out.Requirements {

@@ -19,7 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
-// client calls the service over a bus of the test's own.
+// client calls the service over the test's own bus.
 type client struct {
 	t      *testing.T
 	caller *bus.Caller
@@ -74,8 +74,7 @@ func (c *client) structured(frame *busv1.Frame, out any) []byte {
 
 type arguments map[string]any
 
-// The seed document's call: its parameters are taken, and its members of the
-// result are there.
+// The call of the seed document: its parameters are accepted, and its members of the result exist.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -139,7 +138,7 @@ func TestGeneratePlan(t *testing.T) {
 			if again := c.call("generatePlan", tt.in, &out); !bytes.Equal(raw, again) {
 				t.Error("a second call gives other bytes")
 			}
-			// What we make, the other tools take.
+			// The other tools accept a generated plan.
 			var ids []string
 			for _, r := range out.Requirements {
 				ids = append(ids, r.ID)

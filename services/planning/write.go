@@ -94,7 +94,7 @@ func store(ctx context.Context, call *service.Call, tool string, arguments any) 
 	return entry.Revision, nil
 }
 
-// markdown writes a plan as a checklist. Its only words are those of the plan, which are in the plan's
+// markdown writes a plan as a checklist. It contains only words of the plan, in the plan's
 // language.
 func markdown(title string, p GenerateOut) string {
 	b := &strings.Builder{}

@@ -145,8 +145,8 @@ func (r *resources) readPart(ctx context.Context, call *service.Call, in ReadIn)
 	}
 	out.Size = int64(len(c.Text))
 	from, to := part(out.Size, in)
-	// Characters are not cut: a part begins with one, and the next has what is
-	// not whole in this.
+	// Characters are not split: a part begins with a whole character, and a character that does not
+	// fit goes into the next part.
 	for from < out.Size && !utf8.RuneStart(c.Text[from]) {
 		from++
 	}
@@ -167,7 +167,7 @@ func part(size int64, in ReadIn) (from, to int64) {
 	return from, min(from+int64(min(in.Limit, maxPart)), size)
 }
 
-// next is where to read on; 0 at the end.
+// next is the offset at which to continue reading; 0 at the end.
 func next(to, size int64) int64 {
 	if to >= size {
 		return 0
@@ -175,7 +175,7 @@ func next(to, size int64) int64 {
 	return to
 }
 
-// owned refuses to write what is not stored here.
+// owned refuses to write resources that are not stored here.
 func (r *resources) owned(uri string) error {
 	if err := store.CheckURI(uri); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (r *resources) owned(uri string) error {
 	return nil
 }
 
-// content is what was given of text and blob; nil for neither.
+// content returns the given text or blob as content; nil for neither.
 func content(text, blob *string) (*store.Content, error) {
 	switch {
 	case text != nil && blob != nil:
@@ -203,7 +203,7 @@ func content(text, blob *string) (*store.Content, error) {
 	return nil, nil
 }
 
-// fit shortens a name that was not given to one that is allowed.
+// fit shortens a derived name to the allowed length.
 func fit(name string) string {
 	if len(name) <= store.MaxName {
 		return name

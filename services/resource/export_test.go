@@ -1,6 +1,6 @@
 package resource
 
-// Cursors, to be tested by themselves.
+// Cursors, for their own tests.
 var (
 	MakeCursor  = makeCursor
 	ParseCursor = parseCursor

@@ -23,7 +23,7 @@ const (
 	maxPage = 250
 )
 
-// configs is the template of the resources that hold a configuration each.
+// configs is the template of the resources with configurations.
 const (
 	configs        = "custom://config/"
 	configVariable = "config_name"
@@ -88,7 +88,7 @@ func listed(r store.Resource) mcp.Resource {
 	}
 }
 
-// read reads what is stored, or what a source has; entry is nil for the latter.
+// read reads a stored resource, or one from a source; entry is nil for the latter.
 func (r *resources) read(ctx context.Context, tenant, uri string) (entry *store.Resource, c mcp.ResourceContents, err error) {
 	if s := r.source(uri); s != nil {
 		c, err = s.read(ctx, uri)
@@ -109,7 +109,7 @@ func (r *resources) read(ctx context.Context, tenant, uri string) (entry *store.
 	return &stored, c, nil
 }
 
-// page lists what a query finds from a cursor on, and gives the next cursor.
+// page lists the results of a query from a cursor on, and returns the next cursor.
 func (r *resources) page(ctx context.Context, tenant string, q store.Query, cursor string, limit int) ([]store.Resource, string, error) {
 	scope, err := queryDigest(q)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *resources) page(ctx context.Context, tenant string, q store.Query, curs
 	}
 	bytes := 0
 	for i, e := range page {
-		// What it has as JSON, escaped at the worst it often is.
+		// An estimate of its size as JSON, with many escapes.
 		bytes += 2*(len(e.URI)+len(e.Name)+len(e.Title)+len(e.Description)+len(e.MIMEType)) + 512
 		if bytes > pageBytes && i > 0 {
 			page, more = page[:i], true
@@ -138,7 +138,7 @@ func (r *resources) page(ctx context.Context, tenant string, q store.Query, curs
 	return page, makeCursor(scope, page[len(page)-1].URI), nil
 }
 
-// queryDigest tells the cursors of one query from those of another.
+// queryDigest distinguishes the cursors of different queries.
 func queryDigest(q store.Query) ([]byte, error) {
 	b, err := json.Marshal(q)
 	sum := sha256.Sum256(b)

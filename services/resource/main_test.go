@@ -44,7 +44,7 @@ func onBoth(t *testing.T, f func(t *testing.T, cfg resource.Env)) {
 	}
 }
 
-// instance puts one more instance on a bus. What it returns takes it off.
+// instance puts one more instance on a bus. stop removes it.
 func instance(t *testing.T, url string, cfg resource.Env) (stop func()) {
 	t.Helper()
 	var r *service.Service
@@ -123,8 +123,7 @@ func (c *client) do(req *busv1.Request) (result []byte, err error) {
 	return result, nil
 }
 
-// call calls a tool with a key and returns its structured content, which must
-// be as its schema says.
+// call calls a tool with a key and returns its structured content, which must match its schema.
 func (c *client) call(tool, key, arguments string) (jsontext.Value, error) {
 	c.t.Helper()
 	raw, err := c.do(&busv1.Request{Method: "tools/call", Name: tool, Arguments: []byte(arguments), IdempotencyKey: key})

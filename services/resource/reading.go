@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// readingBytes bounds the large contents that calls of one instance have in hand
-	// until they are answered. On its way each is there some four times: as stored, as
-	// text, as JSON and as a message.
+	// readingBytes limits the large contents that concurrent calls of one instance hold until they
+	// are answered. Each content exists about four times meanwhile: as stored, as text, as JSON and
+	// as a message.
 	//limit:store all large resources that an instance reads at once | further reads wait
 	readingBytes = 64 << 20
 	// readingTime is how long a call waits for its turn.
 	readingTime = 5 * time.Second
 )
 
-// reading gives turns to calls that read large contents.
+// reading limits the calls that read large contents.
 type reading struct{ room *semaphore.Weighted }
 
 func newReading() *reading { return &reading{semaphore.NewWeighted(readingBytes)} }

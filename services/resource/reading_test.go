@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Calls with large contents in hand have a bound together: the next one waits until
-// one of them has ended, and is refused when none does.
+// Calls with large contents share a limit: the next one waits until one of them has ended, and is
+// refused if none does.
 func TestReadingHasABound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

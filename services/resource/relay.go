@@ -13,14 +13,14 @@ import (
 const (
 	// relayBatch is how many events are published at a time.
 	relayBatch = 256
-	// relayEvery is how often an instance looks for events of others that did not
-	// come to publish them; after a write of its own, it looks again soon, since
-	// another may have been relaying at that moment.
+	// relayEvery is how often an instance looks for events that other instances did not publish.
+	// After its own write it looks again soon, because another instance may have been relaying at
+	// that moment.
 	relayEvery = time.Second
 	relaySoon  = 50 * time.Millisecond
 )
 
-// written has the relay look at once.
+// written makes the relay look for events at once.
 func (r *resources) written() {
 	select {
 	case r.wake <- struct{}{}:
@@ -56,7 +56,7 @@ func (r *resources) relay(ctx context.Context, _ *bus.Conn) error {
 	}
 }
 
-// publish publishes all events there are.
+// publish publishes all events of the outbox.
 func (r *resources) publish(ctx context.Context) error {
 	for {
 		n, err := r.store.Relay(ctx, relayBatch, func(ctx context.Context, events []store.Event) error {

@@ -1,9 +1,9 @@
-// Package resource is the Busbar service that owns resources: clients and
-// models create, read, update, delete, list and search them by any URI, and
-// those who subscribe hear of changes whichever instance made them. They are
-// kept in Postgres, or in a file where no database is configured. Where it is
-// told to, the service also reads local files, commits of local repositories,
-// and https URIs.
+// Package resource is the Busbar service that owns resources: clients and models create, read,
+// update, delete, list and search them by any URI, and subscribers are told of changes by any
+// instance. They are kept in Postgres, or by default in a file. If configured, the service also
+// reads local files, commits of local repositories, and https URIs. Each write leaves an event in
+// the same transaction, and a relay publishes it. Start reading at New; package store has the
+// contract of the storage.
 package resource
 
 import (
@@ -21,15 +21,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
-// Env says where resources are kept, in resource.db if it is a file, and what
-// else is read.
+// Env configures where resources are kept (in resource.db if it is a file), and which other sources
+// are read.
 type Env struct {
 	service.DataEnv
 	// FileRoots and GitRoots are separated as in PATH.
 	FileRoots string   `env:"BUSBAR_RESOURCE_FILE_ROOTS" placeholder:"DIRS" help:"Directories whose files file:// URIs may read, separated as in PATH."`
 	HTTPAllow []string `env:"BUSBAR_RESOURCE_HTTP_ALLOW" placeholder:"HOST" help:"Hosts that https:// URIs may read: example.com, example.com:8443, *.example.com."`
 	GitRoots  string   `env:"BUSBAR_RESOURCE_GIT_ROOTS" placeholder:"DIRS" help:"Repositories, or directories of repositories, that git:// URIs may read, separated as in PATH."`
-	// MaxResources and MaxBytes bound what one tenant keeps; 0 is no bound.
+	// MaxResources and MaxBytes limit the resources of one tenant; 0 means unlimited.
 	//limit:store resources of one tenant | `too_large`
 	MaxResources int64 `name:"max-resources" default:"100000" env:"BUSBAR_RESOURCE_MAX" placeholder:"N" help:"Limit of resources of one tenant; 0 means no limit (default ${default})."`
 	//limit:store.bytes resources of one tenant, with names and descriptions | `too_large`
@@ -47,14 +47,14 @@ type resources struct {
 	reading *reading
 }
 
-// source reads what is not stored.
+// source reads resources that are not stored.
 type source struct {
 	scheme string
 	read   func(ctx context.Context, uri string) (mcp.ResourceContents, error)
 }
 
-// New opens what env names, waiting for the database until ctx ends, and makes
-// the service "resource".
+// New opens the database and the sources that env names, and makes the service "resource". It waits
+// for the database until ctx ends.
 func New(ctx context.Context, env Env) (*service.Service, error) {
 	r := &resources{
 		wake: make(chan struct{}, 1), reading: newReading(),
@@ -112,14 +112,14 @@ func (r *resources) open(ctx context.Context, env Env) error {
 	return nil
 }
 
-// keyLimits are the default ones with another number of keys.
+// keyLimits are the default limits with another number of keys.
 func keyLimits(keys int64) database.KeyLimits {
 	limits := database.DefaultKeyLimits
 	limits.Keys = keys
 	return limits
 }
 
-// some leaves out what is blank.
+// some leaves out blank texts.
 func some(all []string) (out []string) {
 	for _, s := range all {
 		if s = strings.TrimSpace(s); s != "" {
@@ -129,7 +129,7 @@ func some(all []string) (out []string) {
 	return out
 }
 
-// source is who reads a URI that is not stored; nil for one that is.
+// source returns the source that reads a URI; nil for a stored one.
 func (r *resources) source(uri string) *source {
 	for i, s := range r.sources {
 		if len(uri) >= len(s.scheme) && strings.EqualFold(uri[:len(s.scheme)], s.scheme) {

@@ -283,8 +283,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestOutbox: what was committed by a process that died is told by the next, in
-// order.
+// TestOutbox: the next process publishes the events that a dead process has committed, in order.
 func TestOutbox(t *testing.T) {
 	onBoth(t, func(t *testing.T, cfg resource.Env) {
 		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db"), Wait: bustest.Patience, Work: bustest.Patience}, table.Limits{})
@@ -321,7 +320,7 @@ func TestOutbox(t *testing.T) {
 			if u.Service != "resource" || u.Tenant != "t" || !u.Listed {
 				t.Fatalf("%+v", u)
 			}
-			if !told[u.URI] { // what Postgres was too slow to forget is told again
+			if !told[u.URI] { // an event that Postgres deleted too slowly is published again
 				told[u.URI] = true
 				got = append(got, u.URI)
 			}
@@ -344,7 +343,7 @@ func TestOutbox(t *testing.T) {
 	})
 }
 
-// FuzzCursor: a cursor is one that was made here, or is refused.
+// FuzzCursor: a cursor that was not made here is refused.
 func FuzzCursor(f *testing.F) {
 	scope := []byte{1, 2, 3, 4, 5, 6, 7, 8}
 	f.Add("")
@@ -360,8 +359,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// TestCursors is a property: a cursor goes on behind the URI it was made of, and
-// with no other query.
+// TestCursors is a property: a cursor continues after the URI that it was made from, and only for
+// the same query.
 func TestCursors(t *testing.T) {
 	t.Parallel()
 	for range 1000 {

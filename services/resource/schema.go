@@ -5,5 +5,5 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
-// Schema is the version of the tables that this release makes.
+// Schema is the version of the tables in this release.
 func Schema() database.Schema { return table.Schema() }

@@ -11,8 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
-// A second instance with a file of its own is refused; one on the same file, after
-// a restart, is not.
+// A second instance with its own file is refused; one with the same file, after a restart, is not.
 func TestB10SecondFileIsRefused(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

@@ -83,8 +83,8 @@ func BenchmarkTools(b *testing.B) {
 	}
 }
 
-// BenchmarkLibrary shows that what the tools are made of is linear far beyond
-// their limit: MB/s is about the same at every size.
+// BenchmarkLibrary shows that the functions behind the tools are linear far beyond the tools'
+// limit: MB/s is about the same at every size.
 func BenchmarkLibrary(b *testing.B) {
 	steps := map[string]func(context.Context, *Document) error{
 		"read":     func(context.Context, *Document) error { return nil },

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/tidy"
 )
 
-// property is as much of a JSON Schema as has an enum.
+// property is the part of a JSON Schema that has enums.
 type property struct {
 	Enum  []string
 	Items struct{ Enum []string }
@@ -26,8 +26,8 @@ func properties(t *testing.T, schema []byte) map[string]property {
 	return s.Properties
 }
 
-// TestOperations compares what text_processor does with what its schemas say: its operations, their
-// options, and the values of those.
+// TestOperations compares the behaviour of text_processor with its schemas: its operations, their
+// options, and the values of the options.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	in, out := properties(t, processorInput), properties(t, processorOutput)
@@ -47,8 +47,8 @@ func TestOperations(t *testing.T) {
 	if !slices.Equal(in["format_options"].Items.Enum, formats) {
 		t.Errorf("the schema has the format_options %q, the code %q", in["format_options"].Items.Enum, formats)
 	}
-	// Each value of an option fills the field of its name, and no other; all of them fill what
-	// the operation fills where none is given.
+	// Each value of an option fills only the field of its name; all values together fill the same
+	// fields as no option.
 	for operation, option := range map[string]string{"statistics": "stat_options", "extract_entities": "entity_types"} {
 		whole := filled(t, ProcessorIn{Operation: operation, Text: seedContacts})
 		if values := slices.Sorted(slices.Values(in[option].Items.Enum)); !slices.Equal(whole, values) {
@@ -61,7 +61,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 	}
-	// A message that names the operations names all of them.
+	// A message that lists the operations lists all of them.
 	if _, err := processor(t.Context(), nil, ProcessorIn{Operation: "none"}); err == nil || !strings.HasSuffix(err.Error(), strings.Join(names, ", ")) {
 		t.Errorf("an unknown operation: %v", err)
 	}

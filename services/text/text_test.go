@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		for tool, err := range all(t.Context(), tt.text) {
 			if counts := tool == "analyzeText" && name != "long"; counts && err == nil {
-				continue // nothing has counts, too: zero
+				continue // an empty text has counts, too: zero
 			}
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("%s, %s: got %v", name, tool, err)
@@ -187,7 +187,7 @@ func TestStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	errs := all(ctx, seedContacts)
-	delete(errs, "format") // over before anyone could cancel it
+	delete(errs, "format") // it ends before it can be cancelled
 	for tool, err := range errs {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v", tool, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// A checkout that cannot be made changes nothing: one that met something on the way had removed
-// what was to be replaced.
+// A checkout that cannot be completed changes nothing: it must not remove files before it finds an
+// obstacle.
 func TestCheckoutAllOrNothing(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -60,7 +60,7 @@ func TestCheckoutAllOrNothing(t *testing.T) {
 	}
 }
 
-// What a sparse checkout has not is not written, and not taken for deleted.
+// Files outside of a sparse checkout are not written, and do not count as deleted.
 func TestCheckoutOfSparse(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)

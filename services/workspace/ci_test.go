@@ -89,7 +89,8 @@ func TestRunCommands(t *testing.T) {
 	if out = ran(t, b, "old"); out.Report != nil || !strings.Contains(out.Note, "older than the run") {
 		t.Errorf("%s", text(out))
 	}
-	// A client that takes no tasks has the same in one call, and hears of the output on the way.
+	// A client that does not accept tasks gets the same result in one call, and receives the output
+	// meanwhile.
 	r := b.WithoutTasks().Call("ci_run", args{"name": "passes"})
 	if err := r.Into(&out); err != nil || out.Status != "passed" || len(r.Progress) == 0 || len(r.Logs) == 0 || !strings.Contains(r.Progress[0].Message, "passes: line 1: /workspace/main") ||
 		string(r.Logs[0].Data) != `{"output":"/workspace/main\n"}` || r.Logs[0].Logger != "ci" {
@@ -110,8 +111,8 @@ func TestRunCommands(t *testing.T) {
 	}
 }
 
-// A task says how far it is, is seen by ci_result, and its cancellation ends the command with all that
-// it has started.
+// A task reports its progress, can be read with ci_result, and its cancellation ends the command
+// with everything that it started.
 func TestRunIsCancelled(t *testing.T) {
 	t.Parallel()
 	b, dir := startCI(t, workspace.CI{}, "  long: 'echo under way; (setsid sleep 1000 &) ; echo > began; sleep 1000'\n")
@@ -133,7 +134,7 @@ func TestRunIsCancelled(t *testing.T) {
 	})
 }
 
-// Limits end a command and say so; settings that mean nothing are refused.
+// Limits end a command and say so; invalid settings are refused.
 func TestSettingsOfCommands(t *testing.T) {
 	t.Parallel()
 	b, _ := startCI(t, workspace.CI{Time: time.Second}, "  long: sleep 1000\n")
@@ -158,7 +159,7 @@ func TestSettingsOfCommands(t *testing.T) {
 	}
 }
 
-// No tool gives a model a command that people did not give it.
+// No tool lets a model add a command that people have not listed.
 func TestCommandsAreNotSelfMade(t *testing.T) {
 	t.Parallel()
 	b, dir := startCI(t, workspace.CI{}, "  ok: pwd\n")
@@ -174,7 +175,7 @@ func TestCommandsAreNotSelfMade(t *testing.T) {
 		fails(t, b, "filesystem_write", args{"path": p, "text": evil})
 		fails(t, b, "filesystem_edit", args{"path": p, "edits": []args{{"oldText": "pwd", "newText": "id"}}})
 		fails(t, b, "filesystem_move", args{"from": "sub/workspace.yaml", "to": p})
-		if p != "file" { // a link itself may go
+		if p != "file" { // a link itself may be removed
 			fails(t, b, "filesystem_move", args{"from": p, "to": "moved"})
 			fails(t, b, "filesystem_delete", args{"path": p})
 		}
@@ -184,7 +185,7 @@ func TestCommandsAreNotSelfMade(t *testing.T) {
 	}
 	fails(t, b, "filesystem_delete", args{"path": "main", "recursive": true})
 
-	// A commit that has another configuration is checked out by a person alone.
+	// Only a person can check out a commit with another configuration.
 	git := func(a ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}, a...)...)

@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 	if out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "empty"}); *out.Text != "" {
 		t.Errorf("%s", text(out))
 	}
-	// The parts of a long file are the file.
+	// The parts of a long file together are the file.
 	var parts strings.Builder
 	for line := 1; line > 0; {
 		out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "long.txt", "startLine": line, "maxBytes": 100})
@@ -196,7 +196,7 @@ func TestListTreeAndSearch(t *testing.T) {
 		{args{"query": "D.GO", "names": true}, []string{"main/src/build/d.go:0"}},
 		{args{"query": "go", "names": true, "glob": "src/*.go"}, []string{"main/src/b.go:0"}},
 		{args{"query": "nothing", "path": "src/b.go"}, []string{"main/src/b.go:2"}},
-		// A search in a directory knows what is ignored above it.
+		// A search in a directory applies the ignore files above it.
 		{args{"query": "TODO", "path": "src/gen"}, []string{"main/src/gen/c.go:1"}},
 	} {
 		out := call[workspace.SearchOut](t, b, "filesystem_search", x.a)
@@ -335,8 +335,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// Whoever changes a file, subscribers hear of it: also in directories that are new,
-// and not of what git ignores.
+// Subscribers are told of every change of a file, whatever program makes it, also in new
+// directories, but not of files that git ignores.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// git runs the git program, to make what the tools read and to read what they make.
+// git runs the git program, to prepare repositories for the tools and to check their results.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	c := exec.Command("git", args...)
@@ -169,7 +169,7 @@ func TestCheckout(t *testing.T) {
 	if get(t, dir, "untracked.txt") != "mine" || get(t, dir, "keep.log") != "ignored" {
 		t.Error("a file that is not tracked is gone")
 	}
-	// What is not committed is not lost.
+	// Uncommitted changes are not lost.
 	before := git(t, dir, "rev-parse", "--abbrev-ref", "HEAD")
 	for _, inTheWay := range []map[string]string{{"only-side.txt": "mine"}, {"dir": "a file"}, {"a.txt": "changed"}} {
 		put(t, dir, inTheWay)
@@ -261,8 +261,8 @@ func TestWorktree(t *testing.T) {
 	}
 }
 
-// The files of a repository in the worktree are not the outer one's: not staged by
-// it, and not lost with it.
+// The files of a repository inside the worktree do not belong to the outer one: they are not staged
+// by it, and not lost with it.
 func TestRepositoryInside(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -288,7 +288,7 @@ func TestRepositoryInside(t *testing.T) {
 	}
 }
 
-// A repository without a commit has a state, and gets one.
+// A repository without a commit has a status, and a first commit can be made.
 func TestEmptyRepository(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
-// A history with merges reads as the git program reads it: the same commits of a path, and the
-// same commit for each line. The program, with all of its time, is the judge.
+// A history with merges is read as the git program reads it: the same commits of a path, and the
+// same commit for each line.
 func TestHistoryAsGitReadsIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -44,8 +44,8 @@ func TestHistoryAsGitReadsIt(t *testing.T) {
 		edit(names[random.IntN(len(names))])
 		commit("commit", "-qm", fmt.Sprint(i))
 		if i%8 == 4 {
-			// A branch changes one file, the first line of history another; and one merge is undone
-			// in favour of the other side.
+			// A branch changes one file, the first line of history another; and one merge keeps
+			// only the other side.
 			git(t, dir, "checkout", "-qb", fmt.Sprint("side", i))
 			edit("b.txt")
 			commit("commit", "-qm", "side")

@@ -12,8 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// indexOf is an index of entries with these ends of their paths, as its version
-// writes them.
+// indexOf is an index whose entries have these path suffixes, in the encoding of its version.
 func indexOf(version uint32, names ...string) string {
 	data := binary.BigEndian.AppendUint32([]byte("DIRC"), version)
 	data = binary.BigEndian.AppendUint32(data, uint32(len(names)))
@@ -31,14 +30,14 @@ func indexOf(version uint32, names ...string) string {
 	return string(data) + string(sum[:])
 }
 
-// A few bytes of a repository that stand for files without end, or names without
-// end, are refused before they fill the memory.
+// A few bytes of a repository that stand for endless files or endless names are refused before they
+// fill the memory.
 func TestSmallAndEndless(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	make := func(name string) string { return repository(t, top, name) }
 	dir := make("trees")
-	// The directory has itself a hundred times, on each of twelve levels.
+	// The directory contains itself a hundred times, on each of twelve levels.
 	mode, tree, long := "100644", hashObject(t, dir, "x"), strings.Repeat("x", 200)
 	for range 12 {
 		var all strings.Builder

@@ -12,8 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
-// A root of a client that is a link opens nothing: through it, what no tool changes would
-// have another name.
+// A client's root that is a link opens nothing: through it, guarded files would have another name.
 func TestClientRootThroughLink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -34,7 +33,7 @@ func TestClientRootThroughLink(t *testing.T) {
 	}
 }
 
-// Names that are no UTF-8 are listed once each, and completion ends.
+// Names that are not UTF-8 are listed once each, and completion ends.
 func TestNamesNotUTF8(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,8 +65,8 @@ func TestNamesNotUTF8(t *testing.T) {
 	}
 }
 
-// A regular expression is looked for in each line; what would take all the time is
-// refused, and what was passed over is said.
+// A regular expression is searched in each line; one that would take too long is refused, and
+// skipped files are reported.
 func TestSearchExpressions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,8 +99,7 @@ func TestSearchExpressions(t *testing.T) {
 	}
 }
 
-// A directory with a repository in it is not removed, nor is one that is deeper than
-// what is counted.
+// A directory that contains a repository is not removed, nor is one that is too deep to be checked.
 func TestDeleteKeepsRepositories(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

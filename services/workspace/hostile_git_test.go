@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// everyGitTool calls each tool of git, and returns what all of them say.
+// everyGitTool calls each git tool, and returns all their texts.
 func everyGitTool(t *testing.T, b *servicetest.Bus, path string) string {
 	t.Helper()
 	var all strings.Builder
@@ -41,8 +41,8 @@ func everyGitTool(t *testing.T, b *servicetest.Bus, path string) string {
 	return all.String()
 }
 
-// Whatever a repository says that git should run, nothing runs: not when it is read
-// and not when it is changed.
+// Nothing that a repository configures for git to run is run, neither when it is read nor when it
+// is changed.
 func TestNothingRuns(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -81,7 +81,7 @@ func TestNothingRuns(t *testing.T) {
 	if entries, err := os.ReadDir(marks); err != nil || len(entries) != 1 {
 		t.Errorf("something has run: %v %v", entries, err)
 	}
-	// What has a filter is not committed without it, and what has none is.
+	// A file with a filter is not committed without that filter; a file without one is committed.
 	if !strings.Contains(said, "main/r/b.bin has the filter evil") {
 		t.Error(said)
 	}
@@ -94,8 +94,7 @@ func TestNothingRuns(t *testing.T) {
 	}
 }
 
-// A repository whose parts lie outside of the root gives nothing of them, and nothing
-// out there is changed.
+// If parts of a repository lie outside of the root, they are neither read nor changed.
 func TestOutsideParts(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -151,7 +150,7 @@ func TestOutsideParts(t *testing.T) {
 	for _, e := range entries {
 		said := everyGitTool(t, b, e.Name())
 		said += b.Call("git_show", args{"path": e.Name() + "/a.txt", "revision": blob, "content": true}).Text
-		// What a repository itself says may be said.
+		// Text from the repository itself may be shown.
 		itself := e.Name() == "submodule" || e.Name() == "ref-absolute"
 		if strings.Contains(said, secret) || strings.Contains(said, "its log names call") || strings.Contains(said, out) && !itself {
 			t.Errorf("%s tells what is outside:\n%s", e.Name(), said)
@@ -228,7 +227,7 @@ func entry(mode, name, hash string) string {
 
 func raw(t *testing.T, dir, entries string) string { return object(t, dir, "tree", entries) }
 
-// object writes a loose object, with what git itself would not write.
+// object writes a loose object with content that git itself would not write.
 func object(t *testing.T, dir, kind, content string) string {
 	t.Helper()
 	return looseAs(t, dir, fmt.Sprintf("%s %d\x00", kind, len(content)), strings.NewReader(content))
@@ -248,8 +247,8 @@ func looseAs(t *testing.T, dir, header string, content io.Reader) string {
 	return hash
 }
 
-// Objects that would fill the memory, broken ones, and names like options end in
-// words, and the service lives.
+// Objects that would fill the memory, broken objects, and names that look like options cause an
+// error message, and the service survives.
 func TestHostileObjects(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -311,7 +310,7 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
-// zero is bytes of zero without an end.
+// zero is an endless stream of zero bytes.
 type zero struct{}
 
 func (zero) Read(p []byte) (int, error) {

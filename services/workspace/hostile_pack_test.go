@@ -14,15 +14,14 @@ import (
 	"testing"
 )
 
-// packed is an object of a pack as a test writes it: with a hash, a size and a base
-// that need not be true.
+// packed is an object of a pack written by a test, whose hash, size and base may be false.
 type packed struct {
 	hash string
 	kind byte
-	// size is what its header says; 0 is the size of data.
+	// size is the size in its header; 0 means the size of data.
 	size int
-	// base is the hash of what a delta (kind 7) is made of; back is how many bytes
-	// before it the base (kind 6) begins.
+	// base is the hash of a delta's base (kind 7); back is the distance to the base in bytes (kind
+	// 6).
 	base string
 	back int
 	data []byte
@@ -101,8 +100,8 @@ func packOf(t *testing.T, dir string, objects ...packed) {
 	put(t, dir, map[string]string{name + ".pack": pack.String(), name + ".idx": index.String()})
 }
 
-// delta is a delta from a base of a size to a target: copies of so many bytes from
-// the base's beginning, and then text.
+// delta is a delta for a base of a given size: copies of each bytes from the beginning of the base,
+// followed by text.
 func delta(base, copies, each int, text string) []byte {
 	d := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(base)), uint64(copies*each+len(text)))
 	for range copies {
@@ -118,8 +117,8 @@ func delta(base, copies, each int, text string) []byte {
 
 func named(text string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(text))) }
 
-// Whatever a pack says of its objects, of their sizes, and of what they are deltas
-// of, a call ends in words and the memory stays small.
+// Whatever a pack claims about its objects, their sizes and their bases, a call ends with a message
+// and the memory stays small.
 func TestHostilePacks(t *testing.T) {
 	top := t.TempDir()
 	a, b, c := named("a"), named("b"), named("c")
@@ -146,7 +145,7 @@ func TestHostilePacks(t *testing.T) {
 		"empty-delta": {{hash: b, kind: kindCommit, data: []byte(commit)}, {hash: a, kind: kindReference, base: b}},
 		"base-size":   {{hash: b, kind: kindCommit, data: []byte(commit)}, {hash: a, kind: kindReference, base: b, data: delta(1<<40, 1, 10, "")}},
 		"target-size": {{hash: b, kind: kindCommit, data: []byte(commit)}, {hash: a, kind: kindReference, base: b, data: append(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(commit))), 1<<40), 0x90, 10)}},
-		// 4 KiB of a delta stand for 1 GiB, of which the next takes the beginning.
+		// 4 KiB of a delta expand to 1 GiB; the next delta uses the beginning of that.
 		"growing": {
 			{hash: b, kind: kindCommit, data: bytes.Repeat([]byte(commit), many)},
 			{hash: c, kind: kindReference, base: b, data: delta(many*len(commit), 1024, many*len(commit), "")},
@@ -165,7 +164,7 @@ func TestHostilePacks(t *testing.T) {
 		}
 		packOf(t, dir, objects...)
 	}
-	// A chain that is longer than any that git makes.
+	// A chain longer than git makes them.
 	long := []packed{{hash: named("0"), kind: kindCommit, data: []byte(commit)}}
 	for i := range 4_500 {
 		long = append(long, packed{hash: named(fmt.Sprint(i + 1)), kind: kindReference, base: named(fmt.Sprint(i)), data: delta(len(commit), 1, len(commit), "")})
@@ -191,7 +190,7 @@ func TestHostilePacks(t *testing.T) {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; took > 512<<20 { // the race detector drops what is pooled
+		if took := after.TotalAlloc - before.TotalAlloc; took > 512<<20 { // the race detector drops pooled values
 			t.Errorf("%s took %d MiB", name, took>>20)
 		}
 	}

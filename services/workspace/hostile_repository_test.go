@@ -10,8 +10,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// A HEAD or a branch that leads to a file which is no reference changes and shows
-// nothing of that file.
+// If a HEAD or a branch leads to a file that is not a reference, that file is neither shown nor
+// changed.
 func TestHostileHeads(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -44,8 +44,8 @@ func TestHostileHeads(t *testing.T) {
 	}
 }
 
-// A repository is known by what is in it, whatever its name is: nothing in it is
-// changed, and no directory becomes one.
+// A repository is recognised by its content, whatever its name: nothing in it is changed, and no
+// directory can become one.
 func TestRepositoriesByContent(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -79,12 +79,13 @@ func TestRepositoriesByContent(t *testing.T) {
 	if after := snapshot(t, top); after != before {
 		t.Errorf("something was changed:\n%s\nwas\n%s", after, before)
 	}
-	// git's own tools work there, and what only looks a little like one is a directory.
+	// The git tools work there, and a directory that only resembles a repository is an ordinary
+	// directory.
 	call[repo.Commit](t, b, "git_commit", args{"path": "work", "message": "second", "allowEmpty": true})
 	call[workspace.WriteOut](t, b, "filesystem_write", args{"path": "half/HEAD", "text": "x"})
 }
 
-// A line that is longer than what is read of it is no end of the file.
+// A line that is longer than the part read of it does not end the file.
 func TestLongLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

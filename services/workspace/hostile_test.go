@@ -15,7 +15,7 @@ import (
 // secret must never be in an answer.
 const secret = "SECRET-3141"
 
-// hostileTree is a directory whose part "root" is open, with every kind of way out.
+// hostileTree is a directory whose subdirectory "root" is open, with every kind of way out.
 func hostileTree(t *testing.T) (top string) {
 	t.Helper()
 	top = t.TempDir()
@@ -50,13 +50,13 @@ func hostileTree(t *testing.T) (top string) {
 		t.Logf("no socket in the root: %v", err) // another file system
 	}
 	if err := syscall.Mknod(filepath.Join(top, "root", "zero"), syscall.S_IFCHR|0o666, 1<<8|5); err != nil {
-		t.Logf("no device in the root: %v", err) // for that one has to be root
+		t.Logf("no device in the root: %v", err) // that needs root
 	}
 	return top
 }
 
-// hostilePaths are paths that lead out, or to what is no plain file, or to what no
-// tool may change. TOP is the directory that the root is in.
+// hostilePaths are paths that lead out, to special files, or to files that no tool may change. TOP
+// is the parent directory of the root.
 var hostilePaths = []string{
 	"..", "../", "../secret.txt", "../../etc/passwd", "./../secret.txt", "sub/../../secret.txt", "sub/..", "a.txt/..", "a.txt/../../secret.txt", "main/..", "main/../secret.txt", "main/../../etc/passwd",
 	"sub/./../../secret.txt", "sub//../../secret.txt", "../root/../secret.txt", "../root2/secret.txt", ".../../secret.txt", "sub/...//../../secret.txt", strings.Repeat("../", 40) + "etc/passwd", "..%2fsecret.txt/..",
@@ -68,8 +68,8 @@ var hostilePaths = []string{
 	"", ".", "main", "main/",
 }
 
-// Whatever the path, no tool reads or changes what is outside of the root, or
-// changes what says what git runs.
+// Whatever the path, no tool reads or changes anything outside of the root, or changes files that
+// decide what git runs.
 func TestHostilePaths(t *testing.T) {
 	t.Parallel()
 	if len(hostilePaths) < 60 {
@@ -86,7 +86,7 @@ func TestHostilePaths(t *testing.T) {
 			"filesystem_preview": {"path": path, "edits": []args{{"oldText": "SECRET", "newText": "x"}}},
 		} {
 			if strings.Contains(path, "\xff") || strings.Contains(path, "\xc0") {
-				continue // no JSON; TestFind of the package root has it
+				continue // not valid JSON; TestFind of package root covers it
 			}
 			r := b.Call(tool, a)
 			if r.Err != nil {
@@ -101,7 +101,7 @@ func TestHostilePaths(t *testing.T) {
 			"filesystem_move": {"from": "a.txt", "to": path}, "filesystem_delete": {"path": path, "recursive": true},
 		} {
 			if strings.Contains(path, "\xff") || strings.Contains(path, "\xc0") || tool == "filesystem_delete" && isLink(top, path) {
-				continue // a link itself may go
+				continue // a link itself may be removed
 			}
 			if r := b.Call(tool, a); !r.IsError {
 				t.Errorf("%s %q: %s %v", tool, path, r.Text, r.Err)
@@ -116,14 +116,14 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// isLink says whether a path is a link or a special file of the root, which
-// filesystem_delete removes as itself.
+// isLink reports whether a path is a link or a special file of the root; filesystem_delete removes
+// the entry itself.
 func isLink(top, path string) bool {
 	info, err := os.Lstat(filepath.Join(top, "root", path))
 	return err == nil && (!strings.Contains(path, "/") || path == "sub/far") && !info.IsDir()
 }
 
-// snapshot is all that is in a directory, as text.
+// snapshot is the whole content of a directory as text.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -148,7 +148,7 @@ func snapshot(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// A link goes, and what it leads to stays.
+// A link is removed, and its target stays.
 func TestDeleteLinks(t *testing.T) {
 	t.Parallel()
 	top := hostileTree(t)
@@ -158,7 +158,7 @@ func TestDeleteLinks(t *testing.T) {
 			t.Errorf("%s: %+v", link, out)
 		}
 	}
-	// A directory goes with the links in it.
+	// A directory is removed together with the links in it.
 	if out := call[workspace.DeleteOut](t, b, "filesystem_delete", args{"path": "sub", "recursive": true}); out.Removed != 3 {
 		t.Errorf("%+v", out)
 	}
@@ -167,7 +167,7 @@ func TestDeleteLinks(t *testing.T) {
 	}
 }
 
-// Links that stay in the root are read, as everybody reads them.
+// Links that stay in the root are followed for reading.
 func TestLinksInside(t *testing.T) {
 	t.Parallel()
 	top := hostileTree(t)

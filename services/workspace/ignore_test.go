@@ -11,8 +11,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// What is ignored is what the git program ignores: a file that is ignored there was staged with its
-// directory where a pattern had a set such as [!a], a ** in an element or one that has to try again.
+// The same files are ignored as by the git program, also with sets such as [!a], with ** inside an
+// element, and with patterns that need backtracking.
 func TestIgnoredAsGitIgnores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// start puts the service on a bus, with roots. Its caller has no roots of its own,
-// and agrees to everything.
+// start puts the service on a bus, with roots. Its caller has no roots of its own, and approves
+// every call.
 func start(t *testing.T, roots ...string) *servicetest.Bus {
 	t.Helper()
 	s := servicetest.Build(t, workspace.New, workspace.Env{Env: service.Env{Log: bustest.Logger(t)}, Roots: roots})
@@ -59,7 +59,7 @@ func call[Out any](t *testing.T, b *servicetest.Bus, tool string, a args) (out O
 	return out
 }
 
-// fails makes a call that has to fail for the model to read, and returns the words.
+// fails makes a call that must fail with a message for the model, and returns the message.
 func fails(t *testing.T, b *servicetest.Bus, tool string, a args) string {
 	t.Helper()
 	r := b.Call(tool, a)

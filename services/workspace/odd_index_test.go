@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
-// unmerge leaves merges of files open, as git stash pop does, with no file that says so.
+// unmerge leaves merges of files open, as git stash pop does, without a marker file.
 func unmerge(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	one, two := git(t, dir, "rev-parse", "HEAD:a.txt"), git(t, dir, "rev-parse", "HEAD~1:a.txt")
@@ -29,8 +29,8 @@ func unmerge(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// The sides of an open merge stay in the index until its file is staged, and are not committed:
-// git_add of another file kept one side, and git_commit committed it.
+// The sides of an open merge stay in the index until its file is staged, and are not committed,
+// even if another file is staged and committed.
 func TestOpenMergeIsKept(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -55,7 +55,8 @@ func TestOpenMergeIsKept(t *testing.T) {
 	}
 }
 
-// A file that is marked with git add -N is not staged: it was committed without its content.
+// A file that is marked with git add -N is not staged, and must not be committed without its
+// content.
 func TestIntentToAdd(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -80,7 +81,8 @@ func TestIntentToAdd(t *testing.T) {
 	}
 }
 
-// A file that the index says to skip is as git sees it, staged by no call that does not name it.
+// A file that the index marks to be skipped is handled as git does: only a call that names it
+// stages it.
 func TestSkipWorktree(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -94,7 +96,7 @@ func TestSkipWorktree(t *testing.T) {
 	if git(t, dir, "show", "HEAD:a.txt") != "one\n2" || !strings.Contains(git(t, dir, "ls-files", "-v"), "S a.txt") {
 		t.Error(git(t, dir, "ls-files", "-v"))
 	}
-	// It is not lost where a commit has another.
+	// It is not lost if a commit has a different one.
 	if words := fails(t, b, "git_checkout", args{"revision": "side"}); !strings.Contains(words, "uncommitted") {
 		t.Error(words)
 	}

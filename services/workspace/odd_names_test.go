@@ -26,8 +26,8 @@ func pathIndex(name string) []byte {
 	return append(b.Bytes(), sum[:]...)
 }
 
-// A path that leads nowhere below the worktree is refused, in an index and in a tree: an absolute
-// one was climbed without end, also after the call.
+// A path that does not lead below the worktree is refused, in an index and in a tree. An absolute
+// path could otherwise be climbed forever, even after the call.
 func TestPathsThatDoNotLeadDown(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -77,7 +77,7 @@ func TestPathsThatDoNotLeadDown(t *testing.T) {
 	}
 }
 
-// An index with a path in .git does not make git_add stage what git keeps there.
+// An index with a path in .git does not make git_add stage files of .git.
 func TestIndexNamesGitItself(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".git/config", ".GIT/config", "src/.git/config"} {

@@ -26,7 +26,7 @@ func porcelain(t *testing.T, dir string) (all []string) {
 		case strings.HasPrefix(entry, "??"):
 			all = append(all, entry[3:]+"  untracked")
 		default:
-			// The words trim the blank that a first entry begins with.
+			// Trimming the output removes the blank at the beginning of the first entry.
 			if entry[1] == ' ' && entry[2] != ' ' {
 				entry = " " + entry
 			}
@@ -34,7 +34,7 @@ func porcelain(t *testing.T, dir string) (all []string) {
 		}
 	}
 	slices.Sort(all)
-	// What is staged as deleted and still there has two entries, and one change.
+	// A file that is staged as deleted but still exists has two entries, and one change.
 	for i := range max(0, len(all)-1) {
 		name, _ := strings.CutSuffix(all[i], "  untracked")
 		if all[i+1] == name+" deleted " {
@@ -53,8 +53,8 @@ func ours(t *testing.T, s repo.Status) (all []string) {
 	return all
 }
 
-// The state of a worktree reads as the git program reads it, whatever was done to files, the index
-// and what is ignored; also after these tools have staged and checked out.
+// The status of a worktree agrees with the git program, whatever was done to files, the index and
+// ignore files, also after these tools have staged and checked out files.
 func TestStatusAsGitReadsIt(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
@@ -127,8 +127,7 @@ func TestStatusAsGitReadsIt(t *testing.T) {
 	}
 }
 
-// What a status costs grows with directories, and not with how deep they lie: git_status took
-// the cube of the depth.
+// The cost of a status grows with the number of directories, not with their depth.
 func TestStatusOfDeepDirectories(t *testing.T) {
 	flat, deep := t.TempDir(), t.TempDir()
 	const levels, fan = 110, 4
@@ -156,7 +155,7 @@ func TestStatusOfDeepDirectories(t *testing.T) {
 	}
 }
 
-// A directory that is too deep, a merge that is open, and what is no file are told in words.
+// A directory that is too deep, an open merge, and special files are reported in messages.
 func TestStatusOfOddWorktrees(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// DeadStream keeps messages that nobody could handle. A full one takes no more: the events
-// stay in Stream, where edges notice that it fills, and no earlier event makes room for them.
+// DeadStream keeps messages that nobody could handle. If it is full, it refuses more: the events
+// stay in Stream, where edges notice that it fills, and no earlier event is deleted.
 var DeadStream = jetstream.StreamConfig{
 	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
 	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardNew, AllowDirect: true,
@@ -28,16 +28,17 @@ var DeadStream = jetstream.StreamConfig{
 
 const (
 	deadKind = "audit"
-	// originHeader has the subject on which an event came, which says whose word it is.
+	// originHeader is the header with the subject on which an event arrived, which identifies its
+	// edge.
 	originHeader = "Busbar-Subject"
-	// deadTime bounds one message to or from the stream.
+	// deadTime limits the time for one message to or from the stream.
 	deadTime = 5 * time.Second
 	// maxLetters and letterBytes bound what one Read returns.
 	maxLetters  = 500
 	letterBytes = 4 << 20
 )
 
-// bury puts an event aside in DeadStream, once however often it is tried.
+// bury puts an event aside in DeadStream. Repeating it stores nothing twice.
 func (d *Delivery) bury(ctx context.Context, why error) error {
 	m := d.from
 	dead := nats.NewMsg(subject.Dead(deadKind))
@@ -52,7 +53,7 @@ func (d *Delivery) bury(ctx context.Context, why error) error {
 	return err
 }
 
-// Dead are the events that were put aside. It may be used from many goroutines.
+// Dead gives access to the events that were put aside. It may be used from many goroutines.
 type Dead struct{ conn *bus.Conn }
 
 // DeadOf returns the dead letters of a bus.
@@ -67,9 +68,9 @@ type Letter struct {
 	Err   error
 }
 
-// Read returns events in the order in which they were put aside, from behind a number of
-// the stream on: 500 and 4 MiB at most, and whether there are more. The error is a
-// *fault.Error with reason Unavailable.
+// Read returns events in the order in which they were put aside, beginning after the sequence
+// number after: at most 500 and 4 MiB. more is set if there are more. The error is a *fault.Error
+// with reason Unavailable.
 func (d *Dead) Read(ctx context.Context, after uint64) (letters []Letter, more bool, err error) {
 	bytes := 0
 	err = d.conn.Fetch(ctx, DeadStream.Name, bus.Query{Seq: after + 1, Subject: subject.Dead(deadKind)}, func(msg *nats.Msg, seq uint64) bool {
@@ -87,10 +88,9 @@ func (d *Dead) Read(ctx context.Context, after uint64) (letters []Letter, more b
 	return letters, more, nil
 }
 
-// Forget removes events from the stream, by their numbers: 500 at most, as Read returns
-// them. One that is not there is not an error. Only a user in the account of the stream
-// may call it, as edges are. JetStream does not delete for another account. The error is
-// a *fault.Error.
+// Forget removes events from the stream by their numbers, at most 500. A missing event is not an
+// error. Only a user in the account of the stream, such as an edge, may call it. JetStream does not
+// delete for another account. The error is a *fault.Error.
 func (d *Dead) Forget(ctx context.Context, seqs []uint64) error {
 	if len(seqs) > maxLetters {
 		return fault.New(fault.Internal, "%d messages of stream %s are to be deleted at once; at most %d are allowed", len(seqs), DeadStream.Name, maxLetters)
@@ -122,8 +122,8 @@ func (d *Dead) forget(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// JetStream says in two ways that there is no message to delete: a cluster by this code, a
-// server alone by this text of a code for every failure.
+// JetStream reports a missing message in two ways: a cluster with this code, a single server with a
+// general code and this text.
 const (
 	noSequence = 10043
 	noMessage  = "no message found"
@@ -133,11 +133,11 @@ func notRead(err error) error {
 	return fault.New(fault.Unavailable, "stream %s does not answer; try again shortly", DeadStream.Name).Because(err)
 }
 
-// errOtherEdge marks an event that names another edge than the one on whose subject it
-// came: a user that may publish as one edge speaks for no other.
+// errOtherEdge rejects an event that names a different edge than the one whose subject it arrived
+// on: a user that may publish as one edge cannot write for another.
 var errOtherEdge = errors.New("it is not of the edge that sent it")
 
-// event reads an event that came on a subject.
+// event reads an event that arrived on the subject from.
 func event(data []byte, from string) (*auditv1.AuditEvent, error) {
 	e := &auditv1.AuditEvent{}
 	switch err := proto.Unmarshal(data, e); {

@@ -1,6 +1,6 @@
-// Package auditlog carries the audit trail: edges put events into it (Log), and
-// whoever writes the trail down takes them from there (Reader). NATS keeps in a
-// stream what is not written down yet.
+// Package auditlog carries the audit trail from edges to the audit service over a JetStream stream.
+// Edges append events (Log), the audit service reads and acknowledges them (Reader), and the stream
+// keeps the events that are not acknowledged yet. Start reading at Log.Append and Reader.Next.
 package auditlog
 
 import (
@@ -25,14 +25,14 @@ const (
 	// The size of one message, unless one event alone is larger.
 	groupEvents = 128
 	groupBytes  = 128 << 10
-	// againTime is how long a message waits for its acknowledgement before it is sent again:
-	// a stream's leader that is about to stop may have taken it along. It is twice as long
-	// as the last one took, if that is more: a slow disk that writes all twice never catches
-	// up. ackTime is how long each of the two may take in all, on a slow disk.
+	// againTime is how long a message waits for its acknowledgement before it is sent again: it may
+	// be lost with a stream leader that stops. The wait is at least twice the time of the last
+	// acknowledgement: a slow disk that has to write everything twice never catches up. ackTime is
+	// how long each of the two may take in total, on a slow disk.
 	againTime = 600 * time.Millisecond
 	ackTime   = 1200 * time.Millisecond
-	// A message that no server takes, since the stream's leader is about to be another,
-	// is sent again so often, so much later.
+	// A message that no server accepts, because the stream's leader is changing, is sent moveTries
+	// times, moveWait apart.
 	moveTries = 8
 	moveWait  = 150 * time.Millisecond
 )
@@ -40,9 +40,8 @@ const (
 // groupField is the number of AuditGroup.events.
 var groupField = (&auditv1.AuditGroup{}).ProtoReflect().Descriptor().Fields().ByName("events").Number()
 
-// Log puts events into the audit trail. It may be used from many
-// goroutines: one message at a time waits for its acknowledgement, and what they
-// append meanwhile is the next one.
+// Log puts events into the audit trail. It may be used from many goroutines: one message at a time
+// waits for its acknowledgement, and events that are appended meanwhile make up the next one.
 type Log struct {
 	conn    *bus.Conn
 	js      jetstream.JetStream
@@ -62,7 +61,7 @@ type Log struct {
 type group struct {
 	events [][]byte
 	bytes  int
-	err    error         // why it is not known to be stored
+	err    error         // nil once NATS has stored it
 	done   chan struct{} // closed once err is valid
 }
 
@@ -78,7 +77,7 @@ func New(conn *bus.Conn, edge string) (*Log, error) {
 	return newLog(conn, js, edge, &room{}), nil
 }
 
-// Of is a log that puts events into the trail as another edge, which left them.
+// Of returns a log that appends events as another edge, which left them behind.
 func (l *Log) Of(edge string) (*Log, error) {
 	if !subject.Token(edge) {
 		return nil, fmt.Errorf("edge %.64q: no edge has such a name", edge)
@@ -92,10 +91,9 @@ func newLog(conn *bus.Conn, js jetstream.JetStream, edge string, r *room) *Log {
 	return l
 }
 
-// Append adds events and returns when all are safe: stored by NATS. After an
-// error some may be; to append them again is right, since whoever writes the
-// trail down counts an event once. The error is a *fault.Error with reason
-// Unavailable.
+// Append adds events and returns when all are safe: stored by NATS. After an error some may be
+// stored; append them again, because the audit service counts an event once. The error is a
+// *fault.Error with reason Unavailable.
 func (l *Log) Append(ctx context.Context, events ...*auditv1.AuditEvent) error {
 	records := make([][]byte, len(events))
 	for i, e := range events {
@@ -127,7 +125,7 @@ func (l *Log) AppendRecords(ctx context.Context, events ...[]byte) error {
 	return nil
 }
 
-// add puts events into groups, and sees that those are sent.
+// add puts events into groups, and starts sending if needed.
 func (l *Log) add(events [][]byte) (groups []*group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +150,7 @@ func (l *Log) add(events [][]byte) (groups []*group) {
 	return groups
 }
 
-// send sends groups until none waits.
+// send sends groups until none is waiting.
 func (l *Log) send() {
 	for {
 		l.mu.Lock()
@@ -169,8 +167,8 @@ func (l *Log) send() {
 	}
 }
 
-// publish sends a group, and once more where nobody has said in time that it is stored:
-// what is in the trail twice counts once.
+// publish sends a group, and sends it again if the acknowledgement does not arrive in time: an
+// event that is in the trail twice counts once.
 func (l *Log) publish(g *group) error {
 	data := g.message()
 	began := time.Now()
@@ -217,7 +215,7 @@ func (l *Log) try(data []byte) (jetstream.PubAckFuture, error) {
 	return l.conn.PublishAsync(l.js, msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
 }
 
-// stored notes a message that was sent first at began.
+// stored records a stored message that was first sent at began.
 func (l *Log) stored(data []byte, began time.Time) {
 	l.took = time.Since(began)
 	l.room.sent(len(data) + len(l.subject) + storedWith)

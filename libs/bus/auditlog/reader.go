@@ -15,34 +15,34 @@ import (
 const (
 	// An event is tried this often before it is put aside.
 	tries = 10
-	// A batch is complete with so many events, or so long after its first.
+	// A batch is complete with this many events, or this long after its first.
 	batchEvents = 500
 	batchTime   = 250 * time.Millisecond
-	// fetchMessages bounds the messages that are asked for at once: how many events
-	// they hold is known when they are here.
+	// fetchMessages limits the messages of one request: the number of events in them is known only
+	// after they have arrived.
 	fetchMessages = 64
-	// buryAgain is how long an event waits that cannot be put aside either.
+	// buryAgain is the wait before another attempt to put an event aside.
 	buryAgain = 10 * time.Second
-	// idleWait is how long one request waits for a first message. The library
-	// leaves a tenth of it, at most a second, for what is on its way at the end:
-	// that would come again after ackWait only.
+	// idleWait is how long one request waits for a first message. The library reserves a tenth of
+	// it, at most a second, for messages that are on their way at the end; a lost one would be
+	// delivered again only after ackWait.
 	idleWait = 10 * time.Second
 	// Events of a reader that died are given to another after this time.
 	ackWait = 30 * time.Second
 )
 
-// Reader reads the audit trail for whoever writes it down. All readers of
-// a bus share the events. It is used by one goroutine.
+// Reader reads the audit trail for the audit service. All readers of a bus share the events. It is
+// used by one goroutine.
 type Reader struct {
 	conn     *bus.Conn
 	ackWait  time.Duration
 	consumer *nats.Subscription
-	// unburied is when the log last said that an event cannot be put aside.
+	// unburied is the time of the last log line about an event that cannot be put aside.
 	unburied time.Time
 }
 
-// NewReader joins the readers of the trail. Events of a reader that died come to another after
-// wait; zero is 30 s.
+// NewReader joins the readers of the trail. Events of a reader that died go to another one after
+// wait; zero means 30 s.
 func NewReader(conn *bus.Conn, wait time.Duration) *Reader {
 	if wait <= 0 {
 		wait = ackWait
@@ -50,9 +50,8 @@ func NewReader(conn *bus.Conn, wait time.Duration) *Reader {
 	return &Reader{conn: conn, ackWait: wait}
 }
 
-// Delivery is one event as delivered. The same may come again, here or to
-// another reader, unless it was acknowledged, and with it the others of its
-// message.
+// Delivery is one delivered event. It may be delivered again, here or to another reader, until all
+// events of its message are acknowledged.
 type Delivery struct {
 	Event *auditv1.AuditEvent
 
@@ -60,25 +59,23 @@ type Delivery struct {
 	from *message
 }
 
-// message is what events were delivered in. It is settled when each of them
-// is.
+// message is the message that contained some events. It is settled when each of them is.
 type message struct {
 	reader *Reader
 	msg    *nats.Msg
 	seq    uint64 // in the stream
 	tries  uint64
 	left   int // events that are not settled
-	// again says that some event has to come again, and with it the message.
+	// again is set if an event, and so the message, must be delivered again.
 	again bool
 	delay time.Duration
-	// worked is when the bus heard last that somebody works on it.
+	// worked is when the bus was last told that the message is being worked on.
 	worked time.Time
 }
 
-// Next waits for a batch: 500 events, or those that come within 250 ms of the
-// first; more if a message holds more. An event that does not parse is tried
-// again later and in the end put aside, and is never seen here. The error is
-// ctx's.
+// Next waits for a batch: 500 events, or all that arrive within 250 ms of the first; more if a
+// message holds more. An event that does not parse is retried later, finally put aside, and never
+// returned. The error is the error of ctx.
 func (r *Reader) Next(ctx context.Context) ([]*Delivery, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		batch, err := r.fetch(ctx)
@@ -110,8 +107,8 @@ func (r *Reader) leave() {
 	}
 }
 
-// fetch asks for what there is, and takes no more than it returns: an event
-// that waited here would count as lost in the end.
+// fetch requests the available messages and receives no more than it returns: an event that waited
+// here would finally count as lost.
 func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 	if r.consumer == nil {
 		if err := r.join(ctx); err != nil {
@@ -130,7 +127,7 @@ func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 		if left < time.Millisecond {
 			break
 		}
-		// So short that it need not be cut shorter; and what comes late is waited for.
+		// This is short enough to need no further limit, and late messages are waited for.
 		some, most, err := r.some(ctx, n, nats.MaxWait(left))
 		if batch = append(batch, some...); err != nil || most == 0 {
 			return batch, err
@@ -140,8 +137,8 @@ func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 	return batch, nil
 }
 
-// some returns the events of up to n messages, and how many the largest one has.
-// Those that are not for the caller are missing.
+// some returns the events of up to n messages, and how many the largest one has. Events that the
+// caller may not see are left out.
 func (r *Reader) some(ctx context.Context, n int, how nats.PullOpt) (some []*Delivery, most int, err error) {
 	msgs, err := r.consumer.Fetch(n, how)
 	for _, msg := range msgs {
@@ -157,7 +154,7 @@ func (r *Reader) some(ctx context.Context, n int, how nats.PullOpt) (some []*Del
 func (r *Reader) join(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	// Edges make it, with the stream. Another wait than theirs takes the right to.
+	// Edges create the consumer with the stream. A different wait needs the right to change it.
 	if r.ackWait != ackWait {
 		cfg := readers
 		cfg.AckWait = r.ackWait
@@ -192,7 +189,7 @@ func (r *Reader) deliveries(ctx context.Context, msg *nats.Msg) (all []*Delivery
 	return all
 }
 
-// settled counts an event of the message, and tells the bus about the last one.
+// settled counts a settled event of the message. After the last one it acknowledges the message.
 func (m *message) settled() {
 	if m.left--; m.left > 0 {
 		return
@@ -206,36 +203,35 @@ func (m *message) settled() {
 	}
 }
 
-// comeAgain has the message delivered again after a while.
+// comeAgain makes the bus deliver the message again after a while.
 func (m *message) comeAgain(after time.Duration) {
 	m.again, m.delay = true, max(m.delay, after)
 }
 
-// Ack says that an event is written down. Should this be lost, the event comes
+// Ack says that an event is written down. If the acknowledgement is lost, the event is delivered
 // again.
 func (d *Delivery) Ack() { d.from.settled() }
 
-// Working says that the event is still being written, so that no other reader
-// gets it.
+// Working says that the event is still being written, so that it is not given to another reader.
 func (d *Delivery) Working() {
 	if time.Since(d.from.worked) < 100*time.Millisecond {
-		return // said for another of its message
+		return // already said for another event of the message
 	}
 	d.from.worked = time.Now()
 	_ = d.from.msg.InProgress()
 }
 
-// Release gives an event back unwritten, to whichever reader comes next.
+// Release gives an event back unwritten, for any reader.
 func (d *Delivery) Release() {
 	d.from.comeAgain(0)
 	d.from.settled()
 }
 
-// Reject gives back an event that is at fault itself. It comes again a little
-// later; after ten tries it is put aside, where people find it with the reason.
+// Reject gives back an event that is itself faulty. It is delivered again a little later; after ten
+// tries it is put aside with the reason (see Dead).
 func (d *Delivery) Reject(ctx context.Context, why error) { d.reject(ctx, why, false) }
 
-// reject puts an event aside at once if it will not get better.
+// reject puts an event aside at once if final is set, because retrying is useless.
 func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 	m := d.from
 	defer m.settled()
@@ -246,7 +242,7 @@ func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 	log := m.reader.conn.Log()
 	if err := d.bury(ctx, why); err != nil {
 		m.comeAgain(buryAgain)
-		if time.Since(m.reader.unburied) >= buryAgain { // one line of the many events that wait
+		if time.Since(m.reader.unburied) >= buryAgain { // one line for many waiting events
 			m.reader.unburied = time.Now()
 			log.Error("an audit event that cannot be written cannot be put aside in stream "+DeadStream.Name+"; it stays in stream "+Stream.Name+" and is tried again", "error", err, "because", why)
 		}
@@ -255,7 +251,7 @@ func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 	log.Error("an audit event cannot be written; it is in stream "+DeadStream.Name+", from where \"busbar audit redeliver\" brings it back", "because", why)
 }
 
-// header makes a text fit a message's header.
+// header makes a text fit into a message header.
 func header(s string) string {
 	b := []byte(s[:min(len(s), 500)])
 	for i, c := range b {

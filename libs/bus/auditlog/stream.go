@@ -16,35 +16,31 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// streamBytes bounds the stream where nobody set another size.
+// streamBytes is the default size of the stream.
 const streamBytes = 512 << 20
 
-// Stream keeps what the audit service has not written yet: what it
-// acknowledges leaves. Nothing else makes room, so that full means that edges
-// hear so.
+// Stream keeps the events that the audit service has not written yet; an acknowledged event is
+// deleted. Nothing else is deleted, so if the stream is full, edges are told.
 var Stream = jetstream.StreamConfig{
 	Name: "AUDIT", Description: "the audit trail on its way to the audit service", Subjects: []string{subject.Audits},
 	Storage: jetstream.FileStorage, Retention: jetstream.InterestPolicy, MaxBytes: streamBytes,
 	Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
 }
 
-// readers is the consumer that all instances of the audit service share. It
-// is made with the stream: with interest retention, what nobody is interested in
-// is not kept.
+// readers is the consumer that all instances of the audit service share. It is created with the
+// stream: with interest retention, a message that no consumer wants is not kept.
 var readers = jetstream.ConsumerConfig{
 	Durable: "audit-v1", Description: "writes the audit trail to its database",
 	AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: 8 * batchEvents,
 }
 
-// Ensure creates the stream and its consumer, or brings a stream of an
-// earlier release, which kept for a week what was read, to what it is now. NATS
-// changes a stream's retention from limits to interest in place, but never to
-// that of a work queue, and lets no update take DenyPurge back: that is why it is
-// interest. The size and the replicas that an operator chose are kept.
+// Ensure creates the stream and its consumer, or updates a stream of an earlier release, which kept
+// events for a week after they were read. The retention is interest because NATS can change a
+// stream from limits to interest in place, but not to a work queue, and no update can remove
+// DenyPurge. The size and the replicas that an operator chose are kept.
 //
-// At no moment is there a stream with interest retention and without its
-// consumer: it would acknowledge events and keep none.
-// replicas are those of a stream that is made.
+// A stream with interest retention never exists without its consumer: it would acknowledge events
+// and keep none. replicas applies if the stream is created.
 func Ensure(ctx context.Context, conn *bus.Conn, replicas int) error {
 	js := conn.JetStream()
 	stream, err := js.Stream(ctx, Stream.Name)
@@ -52,7 +48,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas int) error {
 		fresh := Stream
 		fresh.Retention, fresh.Replicas = jetstream.LimitsPolicy, replicas
 		stream, err = js.CreateStream(ctx, fresh)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made in between
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created in between
 			stream, err = js.Stream(ctx, Stream.Name)
 		}
 	}
@@ -84,7 +80,7 @@ func advise(err error) error {
 	case errors.As(err, &api) && strings.Contains(api.Description, "maximum bytes"):
 		return fmt.Errorf("stream AUDIT is full: is the audit service running? (%w)", err)
 	case errors.As(err, &api) && api.Code >= 500:
-		// What NATS 2.15 could not write once it does not try again.
+		// NATS 2.15 does not retry after a failed write.
 		return fmt.Errorf("NATS does not store: %s (%w)", restartServer, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrAsyncPublishTimeout):
 		return fmt.Errorf("stream AUDIT does not answer: %s (%w)", restartServer, err)
@@ -92,17 +88,16 @@ func advise(err error) error {
 	return err
 }
 
-// restartServer is what to do where NATS does not store although it runs. The server of "busbar dev" and
+// restartServer is the advice if NATS runs but does not store. The server of "busbar dev" and
 // "busbar stdio" restarts itself.
 const restartServer = "if the disk of NATS was full, make room and then restart nats-server; in busbar dev it goes on by itself"
 
-// Use is what an event is about, which decides how much of the stream it
-// may fill: a flood of reads must leave room for effects, and effects for the
-// ends of those that have begun.
+// Use is the kind of an event, which decides how much of the stream it may fill: a flood of reads
+// must leave room for effects, and effects must leave room for their ends.
 type Use int
 
 const (
-	// Read is an event of a call without an effect, which is over.
+	// Read is the event of a finished call without an effect.
 	Read Use = iota
 	// Begin says that a call with an effect begins.
 	Begin
@@ -110,7 +105,7 @@ const (
 	End
 )
 
-// room is how much of the stream may be full before such an event.
+// room is how many bytes of the stream may be used before such an event.
 func (u Use) room(limit uint64) uint64 {
 	switch u {
 	case Read:
@@ -121,20 +116,21 @@ func (u Use) room(limit uint64) uint64 {
 	return limit
 }
 
-// State is what the stream has.
+// State is the fill level of the stream.
 type State struct {
-	// Bytes and Messages wait to be written down, Limit bytes at most.
+	// Bytes and Messages count the events that wait to be written down. Limit is the stream's limit
+	// in bytes.
 	Bytes, Messages, Limit uint64
 }
 
-// room is the last state of the stream, and what was sent since.
+// room is the last known state of the stream, and the amount sent since.
 type room struct {
 	mu    sync.Mutex
 	state State
 	mend  time.Time // not before
 }
 
-// storedWith is about what NATS stores besides a message's subject and data.
+// storedWith is roughly how many bytes NATS stores besides a message's subject and data.
 const storedWith = 100
 
 func (r *room) sent(bytes int) {
@@ -165,11 +161,11 @@ func (l *Log) Look(ctx context.Context) error {
 	if info.State.Consumers == 0 {
 		l.conn.Log().Error("the consumer of the audit trail was removed; it is made again, and what was recorded meanwhile may be lost", "consumer", readers.Durable)
 	}
-	return Ensure(ctx, l.conn, 1) // it is there; if not, package storage puts it on more servers
+	return Ensure(ctx, l.conn, 1) // it exists; if it does not, package storage adds replicas later
 }
 
-// mendEvery is how often a stream that is not as it should be is brought to that:
-// an edge of an earlier release changes it back when it starts.
+// mendEvery is how often the configuration of the stream is corrected: an edge of an earlier
+// release changes it back when it starts.
 const mendEvery = 5 * time.Second
 
 // State is the stream's state as of the last Look, with what this log sent since.
@@ -179,7 +175,7 @@ func (l *Log) State() State {
 	return l.room.state
 }
 
-// Left is how many bytes of events of such a use the stream takes, as far as is known here.
+// Left is how many more bytes of events of this use the stream accepts, as far as is known here.
 func (l *Log) Left(u Use) int {
 	s := l.State()
 	if s.Limit == 0 {
@@ -188,8 +184,8 @@ func (l *Log) Left(u Use) int {
 	return int(u.room(s.Limit)) - int(s.Bytes)
 }
 
-// Room returns nil when the stream has room for an event of such a use, as far
-// as is known here. It asks nobody.
+// Room returns nil if the stream has room for an event of this use, as far as is known here. It
+// sends no request.
 func (l *Log) Room(u Use) error {
 	if l.Left(u) > 0 {
 		return nil

@@ -15,20 +15,20 @@ import (
 // ClientRequest is a request that an edge has made to a legacy client. The answer may
 // arrive at any edge.
 type ClientRequest struct {
-	// ID is unguessable and goes out as the request's id; the client repeats it.
+	// ID is unguessable and is sent as the request's id; the client repeats it.
 	ID string
 
 	answers *bus.Replies
 }
 
-// Ask makes room for a client's answer. Close it when done with it.
+// Ask prepares for a client's answer. Close the ClientRequest when done.
 func (c *Caller) Ask() *ClientRequest {
 	token := bus.NewID()
 	return &ClientRequest{ID: c.Edge() + "." + token, answers: c.Expect(subject.Reply(subject.Client, c.Edge(), token))}
 }
 
-// Wait returns the answer that came from the session given; answers from
-// another are ignored. It ends with ctx.
+// Wait returns the answer from the given session; answers from another are ignored. It ends with
+// ctx.
 func (r *ClientRequest) Wait(ctx context.Context, session string) (*edgev1.ClientAnswer, error) {
 	for {
 		msg, err := r.answers.Next(ctx)
@@ -42,11 +42,10 @@ func (r *ClientRequest) Wait(ctx context.Context, session string) (*edgev1.Clien
 	}
 }
 
-// Close forgets the request; a later answer goes nowhere.
+// Close forgets the request; a later answer is discarded.
 func (r *ClientRequest) Close() { r.answers.Close() }
 
-// Answer hands a client's answer to the edge that asked. An id that no edge
-// gave goes nowhere.
+// Answer hands a client's answer to the edge that asked. An answer with an unknown id is discarded.
 func (c *Caller) Answer(id string, answer *edgev1.ClientAnswer) error {
 	edge, token, ok := strings.Cut(id, ".")
 	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {

@@ -1,6 +1,8 @@
-// Package edges is what edges say to each other: a client's answers, cancellations
-// and posts, which may arrive at any edge, and the frames that are kept for clients
-// that come back at another one. Only services/edge uses it.
+// Package edges has the messages between edges: a client's answers, cancellations and posts, which
+// may arrive at any edge, and the frames that are kept for clients that reconnect at another edge.
+// The idea: the edge that waits for a message is part of its subject or address, so any edge can
+// forward it without shared state. Start reading at Caller, then Stream and Mailbox. Only
+// services/edge uses it.
 package edges
 
 import (
@@ -17,7 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// Caller is the bus.Caller of an edge, with what it says to the other edges.
+// Caller is the bus.Caller of an edge, with the messages to other edges.
 type Caller struct {
 	*bus.Caller
 	conn  *bus.Conn
@@ -41,7 +43,7 @@ func NewCaller(conn *bus.Conn) (*Caller, error) {
 	return c, nil
 }
 
-// Close is bus.Caller.Close.Caller; messages to mailboxes go nowhere from then on.
+// Close is bus.Caller.Close.Caller; later messages to mailboxes are discarded.
 func (c *Caller) Close() error {
 	c.leave()
 	return c.Caller.Close()
@@ -57,14 +59,13 @@ func (c *Caller) Present(ctx context.Context, edge string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	// Edges leave what they don't know unanswered; NATS answers for one that is
-	// not there.
+	// Edges do not answer unknown messages; NATS answers if the edge is not there.
 	_, err := c.conn.NATS().RequestWithContext(ctx, subject.Reply(subject.Client, edge, bus.NewID()), nil)
 	return !errors.Is(err, nats.ErrNoResponders)
 }
 
-// CancelElsewhere tells every edge that a client gave up a request, which one
-// of them holds.
+// CancelElsewhere tells every edge that a client gave up a request, because another edge may hold
+// it.
 func (c *Caller) CancelElsewhere(session string, requestID []byte) error {
 	return c.conn.Publish(subject.Cancel(subject.Edge), &edgev1.ClientCancel{Session: session, RequestId: requestID})
 }
@@ -80,7 +81,7 @@ func (c *Caller) OnCancelElsewhere(f func(session string, requestID []byte)) (st
 	})
 }
 
-// TellNamesAssigned has every edge look again at whose the names are.
+// TellNamesAssigned makes every edge read again which service owns which name.
 func TellNamesAssigned(ctx context.Context, conn *bus.Conn) error {
 	if err := conn.Publish(subject.Names, nil); err != nil {
 		return err

@@ -14,39 +14,37 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// follower reads a stream that another edge began, or this one earlier.
+// follower reads a stream that another edge, or this one, began earlier.
 type follower struct {
 	caller  *Caller
 	stream  *Stream
 	after   Position
 	onFrame func(*busv1.Frame)
 
-	answer  *bus.Reader  // of the last call
-	read    uint32       // the number of the last frame of it
-	seq     uint64       // in JetStream, of the next message to fetch
+	answer  *bus.Reader  // reads the last call's answer
+	read    uint32       // the number of its last frame
+	seq     uint64       // the JetStream number of the next message to fetch
 	pending *busv1.Frame // an input_required that nobody has acted on yet
 }
 
 const (
-	// lookAgain is how long a silent stream is left before it is read again.
+	// lookAgain is the wait before a silent stream is read again.
 	lookAgain = 250 * time.Millisecond
-	// maxLive is how many messages wait here; what is more is read again.
+	// maxLive is how many live messages are queued; further ones are read from the stream.
 	maxLive = 1024
-	// askAgain is how often it is asked whether somebody still serves a stream
-	// whose client has a question to answer.
+	// askAgain is the interval of checks whether an edge still serves a stream whose client has a
+	// question to answer.
 	askAgain = 2 * time.Second
 )
 
-// Follow carries on with a stream: it gives onFrame what comes after the
-// position, progress, logs and what edges sent, and returns the frame that ends
-// the answer, as Call does. onFrame may take its time: what comes meanwhile is
-// kept. A sent frame ends it when it is the response. An attempt that an instance did
-// not begin does not end it: the edge that serves the stream may make another one.
+// Follow continues a stream: it gives onFrame the frames after the position (progress, logs and
+// messages of edges) and returns the frame that ends the answer, as Call does. onFrame may be slow:
+// frames are kept meanwhile. A sent frame ends the stream if it is the response. An attempt that an
+// instance did not begin does not end it: the edge that serves the stream may make another one.
 //
-// While somebody serves the stream, Follow only reads. served is asked when it
-// matters; once it says no, input_required is returned as well, for the caller
-// to act on with CallOn. When part of what follows the position is gone, the
-// error's reason is HistoryLost.
+// While an edge serves the stream, Follow only reads. It calls served when that matters. Once
+// served returns false, Follow returns input_required too, and the caller continues with CallOn. If
+// some frames after the position are gone, the error's reason is HistoryLost.
 func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame func(*busv1.Frame), served func() bool) (*busv1.Frame, error) {
 	f := &follower{caller: c, stream: s, after: after, onFrame: onFrame, seq: 1}
 	f.answer = c.Read(s.service, s.call, bus.Options{Stream: s, OnFrame: f.tell})
@@ -59,8 +57,8 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
-	// From here on a frame is in the stream, or comes live, or both.
-	// Whatever happens to ctx: CancelOn needs to know the call.
+	// From here on a frame is in the stream, arrives live, or both. This ignores the end of ctx,
+	// because CancelOn needs to know the call.
 	unhurried := context.WithoutCancel(ctx)
 	if err := c.conn.Flush(unhurried); err != nil {
 		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
@@ -68,9 +66,9 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
 	frame, _, err := f.fetch(ctx, unhurried)
-	// How long it was looked in vain for anything at all, and for what is before a frame
-	// that came live. A turn counts for no more than it was meant to take: where this
-	// process or its machine is late, nobody else was silent.
+	// quiet is the time without any frame, missing the time without the frames before a live one. A
+	// turn counts for no more than its planned length: if this process or its machine is late, the
+	// other side was not silent.
 	var quiet, missing time.Duration
 	gap, looked := false, false
 	for {
@@ -88,7 +86,7 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			if looked && len(live) == 0 {
 				return left, lost
 			}
-			// The instance may have ended the call, and said so, while that was asked.
+			// The instance may have ended the call and reported it during the check.
 			looked, wait = true, 0
 		} else {
 			looked = false
@@ -117,7 +115,8 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 	}
 }
 
-// givesUp is how it ends when nothing has come for some time; nothing while it goes on.
+// givesUp decides how following ends after a time without frames; it returns nothing while it
+// continues.
 func (f *follower) givesUp(quiet, missing time.Duration, served func() bool) (pending *busv1.Frame, _ error) {
 	begun := f.stream.service != ""
 	switch {
@@ -127,10 +126,10 @@ func (f *follower) givesUp(quiet, missing time.Duration, served func() bool) (pe
 		return f.pending, nil
 	case !begun && quiet >= bus.MaxSilence && !served(),
 		!begun && quiet >= 4*bus.MaxSilence:
-		// There was something before the client could come back for the rest.
+		// Frames existed before the client could come back for the rest.
 		return nil, historyLost()
 	case f.pending == nil && quiet >= bus.MaxSilence && !served(),
-		// The instance would have said so by now.
+		// A live instance would have sent a frame by now.
 		f.pending == nil && quiet >= 4*bus.MaxSilence:
 		return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
 	}
@@ -150,7 +149,7 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 		return nil, false, nil
 	}
 	if !subject.Kept(msg.Subject) {
-		// The first frame of its call is kept before there are any.
+		// The first frame of the next call is stored before live ones arrive.
 		return nil, round > s.last.Round && f.after.Before(Position{round, 1}), nil
 	}
 	frame = &busv1.Frame{}
@@ -158,7 +157,7 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 		return nil, false, nil
 	}
 	if round > s.last.Round {
-		// The stream has it in order: what was sent before this edge listened may only be
+		// The stream has the frames in order: a frame sent before this edge listened may still be
 		// on its way there.
 		if !stored && (round > 1 || frame.Seq != 1) {
 			return nil, true, nil
@@ -205,8 +204,8 @@ func (f *follower) tell(frame *busv1.Frame) {
 	}
 }
 
-// fetch reads what the stream keeps beyond what was read, until reading ends.
-// Once ctx has ended nothing is told. It reports whether there was anything.
+// fetch reads the unread frames of the stream, until reading ends. After the end of ctx it passes
+// none on. news reports whether there were any.
 func (f *follower) fetch(ctx, reading context.Context) (frame *busv1.Frame, news bool, err error) {
 	kept, _ := subject.FramesIn(f.stream.Home, f.stream.Name)
 	stored := fetch(reading, f.caller.conn, bus.Query{Seq: f.seq, Subject: kept}, func(msg *nats.Msg, seq uint64) bool {

@@ -23,8 +23,8 @@ func encode(m proto.Message) []byte {
 	return data
 }
 
-// FuzzFollow gives arbitrary frames to a follower, stored and live. It takes
-// none twice, goes never back, and does not panic.
+// FuzzFollow gives arbitrary frames to a follower, stored and live. It never takes a frame twice,
+// never goes back, and does not panic.
 func FuzzFollow(f *testing.F) {
 	progress := encode(&busv1.Frame{Seq: 1, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{}}})
 	result := encode(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte(`{}`)}}})
@@ -79,8 +79,8 @@ func FuzzFollow(f *testing.F) {
 	})
 }
 
-// FuzzClientMessage gives arbitrary bytes to a mailbox, and to who
-// posted. Neither may panic; nothing but a message for the mailbox is taken.
+// FuzzClientMessage gives arbitrary bytes to a mailbox and to its sender. Neither may panic; only a
+// message for the mailbox is accepted.
 func FuzzClientMessage(f *testing.F) {
 	f.Add(encode(&edgev1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
 	f.Add(encode(&edgev1.ClientMessage{Token: "t", OwnerDigest: []byte("x")}))

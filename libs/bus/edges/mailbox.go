@@ -23,12 +23,11 @@ const (
 	maxWaitingBytes = 4 << 20
 )
 
-// takeTime is how long an edge may take to say that it has a client's message.
-// All it does is to queue it.
+// takeTime is how long an edge may take to confirm a client's message, which it only has to queue.
 const takeTime = 2 * time.Second
 
-// Mailbox is where what a client posts is kept for its stream, which this edge
-// holds. The posts may arrive at any edge.
+// Mailbox queues a client's posts for its stream, which this edge holds. The posts may arrive at
+// any edge.
 type Mailbox struct {
 	// Address is unguessable; the client names it with every post.
 	Address string
@@ -44,15 +43,15 @@ type Mailbox struct {
 	bytes   int
 }
 
-// Posted is what a client posted.
+// Posted is one message that a client posted.
 type Posted struct {
 	Body []byte
-	// Identity is who that was, sealed by the edge that was posted to.
+	// Identity is the client's identity, sealed by the edge that received the post.
 	Identity []byte
 }
 
-// OpenMailbox receives what a client posts. owner names the client that may post. Close the mailbox
-// when done with it.
+// OpenMailbox opens a mailbox for a client's posts. Only the client named owner may post. Close the
+// mailbox when done.
 func (c *Caller) OpenMailbox(owner []byte) *Mailbox {
 	token := bus.NewID()
 	b := &Mailbox{Address: c.Edge() + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: owner}
@@ -71,7 +70,7 @@ func (b *Mailbox) Take() []Posted {
 	return messages
 }
 
-// Close forgets the mailbox; a later message finds no session.
+// Close forgets the mailbox; a later message is refused with UnknownSession.
 func (b *Mailbox) Close() {
 	b.caller.mu.Lock()
 	defer b.caller.mu.Unlock()
@@ -81,7 +80,7 @@ func (b *Mailbox) Close() {
 // put queues a message, or says why not.
 func (b *Mailbox) put(m *edgev1.ClientMessage) fault.Reason {
 	if subtle.ConstantTimeCompare(b.owner, m.OwnerDigest) != 1 {
-		return fault.UnknownSession // others do not learn that it is there
+		return fault.UnknownSession // other clients do not learn that it exists
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +95,8 @@ func (b *Mailbox) put(m *edgev1.ClientMessage) fault.Reason {
 	return ""
 }
 
-// receive queues what a client posted and says so. It must not block: what is
-// posted to all mailboxes of this edge passes here.
+// receive queues a client's message and confirms it. It must not block: messages for all mailboxes
+// of this edge pass through it.
 func (c *Caller) receive(msg *nats.Msg) {
 	m := &edgev1.ClientMessage{}
 	if !subject.OwnReply(subject.Edge, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
@@ -119,11 +118,11 @@ func (c *Caller) queue(m *edgev1.ClientMessage) fault.Reason {
 	return b.put(m)
 }
 
-// Post hands what a client posted to the edge with the mailbox of that address, and returns when
-// that edge has it: what is posted next comes after it. The error is a *fault.Error: InvalidRequest
-// for a malformed address, UnknownSession if there is no such mailbox, or no longer, or its owner
-// is another, Overloaded when too much waits there already, Unavailable when the bus is away, and
-// PeerLost when the edge does not say whether it has the message.
+// Post hands a client's message to the edge with the mailbox of that address, and returns once that
+// edge has queued it, so later posts come after it. The error is a *fault.Error: InvalidRequest for
+// a malformed address, UnknownSession if there is no such mailbox or it has another owner,
+// Overloaded if too much is waiting there, Unavailable if the bus is away, and PeerLost if the edge
+// does not confirm the message.
 func (c *Caller) Post(ctx context.Context, address string, owner []byte, p Posted) error {
 	edge, token, ok := strings.Cut(address, ".")
 	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
@@ -154,7 +153,7 @@ func (c *Caller) Post(ctx context.Context, address string, owner []byte, p Poste
 	return fault.New(fault.PeerLost, "the edge that holds the stream does not answer; whether it has the message is unknown")
 }
 
-// taken reads what became of a message.
+// taken reads an edge's confirmation of a message.
 func taken(msg *nats.Msg) error {
 	got := &edgev1.ClientMessageTaken{}
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {

@@ -17,34 +17,34 @@ import (
 )
 
 const (
-	// askEvery is how often instances are asked to go on, and those that are new to begin.
+	// askEvery is how often instances are asked to continue, and new ones to begin.
 	askEvery = life / 3
-	// settle is how long instances that answer together may take for it.
+	// settle is how long instances that answer together may take.
 	settle = 300 * time.Millisecond
-	// surveyTime is how long instances have to say that they are there.
+	// surveyTime is how long instances have to report their presence.
 	surveyTime = time.Second
-	// The records that wait for a slow reader; what is more is left out, by the client of NATS
-	// here.
+	// The limits of records queued for a slow reader; the NATS client drops further ones.
 	maxWaiting, maxWaitingBytes = 4096, 8 << 20
-	// maxServices bounds what is followed, and maxInstances what is known of those that
-	// answer for each: one that makes instances up takes no room of others.
+	// maxServices limits the followed services, and maxInstances the known instances of each: a
+	// service with made-up instances takes no room from others.
 	maxServices, maxInstances = 10_000, 1000
 )
 
-// Reader is told what is followed. Its functions may take their time: what does not fit
-// meanwhile is missed.
+// Reader receives the followed records. Its functions may be slow: records that do not fit
+// meanwhile are missed.
 type Reader struct {
 	Record func(Record) error
-	// Missed is told how many records of an instance did not fit; 0 for a number that nobody
-	// knows, since it was not heard of for so long that it stopped to send them.
+	// Missed is called with the number of an instance's records that did not fit; 0 if the number
+	// is unknown, because the instance was not asked for so long that it stopped sending.
 	Missed func(service, instance string, n uint64) error
-	// Here is told how many instances are followed of how many services, and how many have
-	// as many followers as they take: soon after the beginning, and when that changes.
+	// Here is called with the number of followed instances and services, and the number of
+	// instances that refused because they have too many followers: soon after the start, and after
+	// changes.
 	Here func(instances, services, refused int) error
 }
 
-// inboxes are where services answer: each has one of its own, which others do not know,
-// so that none can speak for another.
+// inboxes are the subjects for answers: each service has its own, which others do not know, so no
+// service can answer for another.
 type inboxes struct {
 	root string
 	all  sync.Map // service by token
@@ -63,22 +63,22 @@ func (i *inboxes) service(subject string) string {
 	return name
 }
 
-// instance is what is known of one that is followed.
+// instance is what is known about a followed instance.
 type instance struct {
-	// number is the number of the last record that came, or is known to be missing.
+	// number is the number of the last record that arrived or is known to be missing.
 	number  uint64
 	refused bool
-	// heard is when it last answered. gone: it has said that it leaves, or not answered for
-	// as long as it would send without being asked.
+	// heard is when it last answered. gone is set if it announced that it leaves, or has not
+	// answered for as long as it sends without being asked.
 	heard time.Time
 	gone  bool
 }
 
-// fleet is what is known of instances, by service and instance.
+// fleet has the known instances, by service and name.
 type fleet map[string]map[string]*instance
 
-// Follow tells a reader what calls of services log, from now on and until ctx ends or the reader
-// fails; of all services on the bus, if none are named. It takes the rights of an operator.
+// Follow gives a reader the log records of services' calls, from now on until ctx ends or the
+// reader fails; of all services on the bus if none are named. It needs the rights of an operator.
 func Follow(ctx context.Context, conn *bus.Conn, services []string, filter Filter, r Reader) error {
 	if err := filter.Check(); err != nil {
 		return err
@@ -107,14 +107,14 @@ func Follow(ctx context.Context, conn *bus.Conn, services []string, filter Filte
 	}()
 	defer func() { cancel(nil); <-ended }()
 	known := fleet{}
-	// look is when those that do not answer any more are looked for.
+	// look is when to check next for instances that no longer answer.
 	look := time.Now().Add(life)
-	// tell is when the reader is told who is here.
+	// tell is when to report the present instances to the reader.
 	tell := time.Now().Add(surveyTime + settle)
 	for {
 		if now := time.Now(); !now.Before(look) {
 			look = now.Add(askEvery)
-			// While a reader was slow, answers wait here.
+			// While the reader was slow, answers were queued.
 			if waiting, _, err := sub.Pending(); err == nil && waiting == 0 && known.lose(now) && tell.IsZero() {
 				tell = now
 			}
@@ -134,7 +134,7 @@ func Follow(ctx context.Context, conn *bus.Conn, services []string, filter Filte
 		case errors.Is(err, nats.ErrSlowConsumer), errors.Is(err, nats.ErrNoResponders), errors.Is(err, errSettled):
 			continue // the numbers say how many are missing
 		case err != nil:
-			if asked.Err() != nil { // whatever its cause: that is how following ends
+			if asked.Err() != nil { // the end of ctx ends following, whatever its cause
 				return nil
 			}
 			if ctx.Err() != nil {
@@ -158,7 +158,7 @@ func Follow(ctx context.Context, conn *bus.Conn, services []string, filter Filte
 
 var errSettled = errors.New("nothing came until then")
 
-// next waits for a message until then.
+// next waits for a message until the given time.
 func next(ctx context.Context, sub *nats.Subscription, until time.Time) (*nats.Msg, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, until, errSettled)
 	defer cancel()
@@ -169,7 +169,7 @@ func next(ctx context.Context, sub *nats.Subscription, until time.Time) (*nats.M
 	return msg, err
 }
 
-// take tells the reader, and reports whether it changes who is here.
+// take passes a message to the reader, and reports whether the set of instances changed.
 func (r Reader) take(known fleet, s said) (changed bool, err error) {
 	h := s.Here
 	i, ok := known[h.Service][h.Instance]
@@ -204,8 +204,8 @@ func (r Reader) take(known fleet, s said) (changed bool, err error) {
 	return changed, err
 }
 
-// lose notes those that do not answer any more, and reports whether there are any that
-// did.
+// lose marks the instances that no longer answer, and reports whether there are new ones among
+// them.
 func (f fleet) lose(now time.Time) (changed bool) {
 	for _, instances := range f {
 		for _, i := range instances {
@@ -237,8 +237,8 @@ func (r Reader) here(known fleet) error {
 	return r.Here(here, services, refused)
 }
 
-// ask has the instances of services send what they log, as long as ctx goes on. An error
-// is one that lasts.
+// ask makes the instances of services send log records until ctx ends. It returns only lasting
+// errors.
 func ask(ctx context.Context, conn *bus.Conn, services []string, filter Filter, inboxes *inboxes) error {
 	asked := map[string]string{} // inboxes by service
 	tell := func(r request) {
@@ -266,7 +266,7 @@ func ask(ctx context.Context, conn *bus.Conn, services []string, filter Filter, 
 			}
 		}
 		tell(request{Filter: filter})
-		// NATS says afterwards that it does not let this user ask.
+		// NATS reports a missing permission only afterwards.
 		if err := conn.Flush(ctx); err != nil && conn.Connected() && ctx.Err() == nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What does not answer any more is not counted, and makes room for what comes.
+// An instance that no longer answers is not counted, and makes room for others.
 func TestInstancesThatAreSilent(t *testing.T) {
 	t.Parallel()
 	var instances, services int

@@ -2,7 +2,7 @@ package logs
 
 import "testing"
 
-// FuzzFollowed gives arbitrary bytes to what reads them at both ends.
+// FuzzFollowed gives arbitrary bytes to the readers at both ends.
 func FuzzFollowed(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"level":"info","name":"t","call":"A","tenant":"x"}`, `{"end":true}`, `{"level":"loud"}`,

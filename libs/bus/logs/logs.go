@@ -1,6 +1,7 @@
-// Package logs lets operators follow what calls log, while they log it. An operator
-// asks the instances of services (Follow), which send records for as long as they
-// are asked (Tap). Nothing is kept, and without a follower nothing is sent.
+// Package logs lets operators follow the log records of calls as they are made. An operator asks
+// the instances of services (Follow), which send records for as long as they are asked (Tap).
+// Nothing is stored, and without a follower nothing is sent. Start reading at Follow for operators
+// and at Tap.Say for instances.
 package logs
 
 import (
@@ -15,10 +16,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Of is whose record it is: the call that logs.
+// Of identifies the call that a record belongs to.
 type Of struct {
-	// Call is its id as the audit trail has it; Method is the MCP method, Name its tool, prompt or
-	// resource.
+	// Call is its id, the same as in the audit trail; Method is the MCP method, Name its tool,
+	// prompt or resource.
 	Call      string `json:"call"`
 	Method    string `json:"method"`
 	Name      string `json:"name"`
@@ -26,46 +27,45 @@ type Of struct {
 	Tenant    string `json:"tenant,omitzero"`
 }
 
-// Record is what a call logs.
+// Record is one log record of a call.
 type Record struct {
 	Time     time.Time `json:"time"`
 	Service  string    `json:"service"`
 	Instance string    `json:"instance"`
-	// Number counts the records of one follower at an instance from 1; one that is
-	// missing did not fit.
+	// Number counts the records of one follower at an instance from 1; a missing one did not fit.
 	Number uint64 `json:"number"`
 	Of
-	// Level is one of mcp.LogLevels. Client: it is a notification that the call's client
-	// may have, too. Otherwise the service's own log has it.
+	// Level is one of mcp.LogLevels. Client is set for a notification to the call's client;
+	// otherwise the record is from the service's own log.
 	Level  string `json:"level"`
 	Client bool   `json:"client"`
 	Logger string `json:"logger,omitzero"`
-	// Data is without its secrets, and absent where it cannot be read; Cut says that
-	// it is not all.
+	// Data has its secrets removed, and is absent if it cannot be read; Cut is set if Data is
+	// incomplete.
 	Data jsontext.Value `json:"data,omitzero"`
 	Cut  bool           `json:"cut,omitzero"`
 }
 
-// Filter is what a follower wants. An empty field matches everything.
+// Filter selects the records that a follower wants. An empty field matches everything.
 type Filter struct {
-	// Level is the least severe one, of mcp.LogLevels.
+	// Level is the lowest severity, one of mcp.LogLevels.
 	Level string `json:"level,omitzero"`
-	// Name is the tool's, the prompt's or the resource's. Call is the beginning of an id.
+	// Name is the name of the tool, prompt or resource. Call is the beginning of an id.
 	Name   string `json:"name,omitzero"`
 	Call   string `json:"call,omitzero"`
 	Tenant string `json:"tenant,omitzero"`
 }
 
-// Bounds of what is asked, and of records.
+// Limits of requests and of records.
 const (
 	maxAsked  = 8 << 10
 	maxWord   = 2 << 10
 	maxRecord = 64 << 10
-	// maxData is how much data one record has, or little more.
+	// maxData is roughly the most data of one record, in bytes.
 	maxData = 8 << 10
 )
 
-// Check says what is wrong with a filter.
+// Check returns an error for an invalid filter.
 func (f Filter) Check() error {
 	if f.Level != "" && !slices.Contains(mcp.LogLevels, f.Level) {
 		return fmt.Errorf("level %.32q: use one of %v", f.Level, mcp.LogLevels)
@@ -78,10 +78,10 @@ func (f Filter) Check() error {
 	return nil
 }
 
-// request is what an operator publishes, again and again.
+// request is the message that an operator publishes repeatedly.
 type request struct {
 	Filter
-	// End: no more, please.
+	// End asks the instance to stop.
 	End bool `json:"end,omitzero"`
 }
 
@@ -93,7 +93,7 @@ func readRequest(data []byte) (request, bool) {
 	return r, true
 }
 
-// said is what an instance sends: that it is there, or a record.
+// said is a message of an instance: that it is there, or a record.
 type said struct {
 	Here   *here   `json:"here,omitzero"`
 	Record *Record `json:"record,omitzero"`
@@ -105,16 +105,17 @@ type here struct {
 	Instance string `json:"instance"`
 	// Number is the number of the last record, sent or not.
 	Number uint64 `json:"number"`
-	// New: it did not know this follower, or not any more; its numbers begin.
+	// New is set if the instance did not know this follower, or had forgotten it: numbers start
+	// again.
 	New bool `json:"new,omitzero"`
 	// Refused: there are too many followers.
 	Refused bool `json:"refused,omitzero"`
-	// Left: it sends nothing more. Nobody asked for this.
+	// Left is set if the instance stops sending by itself.
 	Left bool `json:"left,omitzero"`
 }
 
-// readSaid reads what an instance sends. Here is there in any case: before a record, it
-// is as after the one before.
+// readSaid reads a message of an instance. Here is always set: with a record, it has the state
+// after the previous one.
 func readSaid(data []byte) (said, bool) {
 	var s said
 	if len(data) > maxRecord || json.Unmarshal(data, &s) != nil || (s.Here == nil) == (s.Record == nil) {

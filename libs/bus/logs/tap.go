@@ -19,45 +19,45 @@ import (
 const (
 	// maxFollowers of one instance.
 	maxFollowers = 8
-	// life is how long a follower is sent records after it asked for them. It asks three
+	// life is how long a follower receives records after a request. It repeats the request three
 	// times as often.
 	life = 15 * time.Second
-	// ratePerSecond is how many records one follower is sent by an instance, and burst how many at
-	// once. Further records are counted and left out.
+	// ratePerSecond is how many records one follower receives from an instance per second, and
+	// burst how many at once. Further records are counted and left out.
 	//limit:call log records per second from one instance to one `busbar logs` | more are counted
 	ratePerSecond = 100
 	burst         = 200
 )
 
-// Tap is where the calls of one instance log. It costs a look at a pointer while nobody
-// follows.
+// Tap takes the log records of one instance's calls. While nobody follows, it costs one read of a
+// pointer.
 type Tap struct {
 	conn              *bus.Conn
 	service, instance string
 	clean             Clean
 
-	// followers is replaced, not changed.
+	// followers is replaced, never modified.
 	followers atomic.Pointer[[]*follower]
-	mu        sync.Mutex // of who replaces it
+	mu        sync.Mutex // held while it is replaced
 }
 
 type follower struct {
 	filter Filter
 	level  int
-	// to is where records go, and who the follower is.
+	// to is the inbox for records; it also identifies the follower.
 	to    string
 	until atomic.Int64
 	room  *rate.Limiter
 
-	mu     sync.Mutex // keeps the order of what is numbered
+	mu     sync.Mutex // keeps numbered records in order
 	number uint64
 }
 
-// Clean returns data without its secrets, JSON as it was given, and of about limit bytes
-// at most; cut says that something else is left out.
+// Clean returns JSON data without its secrets, cut to about limit bytes; cut is set if anything
+// other than secrets is left out.
 type Clean func(data []byte, limit int) (clean []byte, cut bool)
 
-// NewTap is the tap of an instance of a service. Nobody can follow it before Serve.
+// NewTap returns the tap of an instance of a service. Nobody can follow it before Serve.
 func NewTap(conn *bus.Conn, service string, clean Clean) *Tap {
 	return &Tap{conn: conn, service: service, clean: clean}
 }
@@ -72,7 +72,7 @@ func (t *Tap) Serve(instance string) (stop func(), err error) {
 	return func() { end(); t.leave() }, nil
 }
 
-// leave tells those who follow that nothing more comes.
+// leave tells followers that no more records come.
 func (t *Tap) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,8 +87,7 @@ func (t *Tap) leave() {
 	}
 }
 
-// Wants reports whether somebody follows who may want a record of that level, counted
-// from 1 as those of the bus.
+// Wants reports whether a follower may want a record of that level, counted from 1 as on the bus.
 func (t *Tap) Wants(level int) bool {
 	all := t.followers.Load()
 	if all == nil {
@@ -98,8 +97,8 @@ func (t *Tap) Wants(level int) bool {
 	return slices.ContainsFunc(*all, func(f *follower) bool { return f.level <= level && f.until.Load() > now })
 }
 
-// Say sends a record to each follower that wants it and is within its rate. data is JSON, made when
-// that is known, or nothing for what cannot be made.
+// Say sends a record to each follower that wants it and is within its rate. data is called only if
+// a follower wants the record; it returns JSON, or nil if that is impossible.
 func (t *Tap) Say(of Of, level int, client bool, logger string, data func() []byte) {
 	all := t.followers.Load()
 	if all == nil {
@@ -123,7 +122,7 @@ func (t *Tap) Say(of Of, level int, client bool, logger string, data func() []by
 	}
 	r := Record{Time: now.UTC(), Service: t.service, Instance: t.instance, Of: of, Level: mcp.LogLevels[level-1], Client: client, Logger: clip(logger)}
 	r.Name = clip(r.Name)
-	// Without a lock: values that are logged may log.
+	// This holds no lock: logged values may log themselves.
 	if raw := data(); raw != nil {
 		r.Data, r.Cut = t.clean(raw, maxData)
 	}
@@ -152,8 +151,8 @@ func (t *Tap) send(to string, s said) {
 	_ = t.conn.NATS().Publish(to, data)
 }
 
-// asked takes a follower, keeps it for longer, or lets it go. Only inboxes are
-// answered: elsewhere a service may publish what an operator may not.
+// asked adds a follower, extends its time, or removes it. It answers only inboxes: on other
+// subjects a service may publish where an operator may not.
 func (t *Tap) asked(msg *nats.Msg) {
 	r, ok := readRequest(msg.Data)
 	if !ok || !subject.IsInbox(msg.Reply) {

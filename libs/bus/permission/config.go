@@ -14,19 +14,19 @@ const account = "busbar"
 // accountOf names the account of a service: one for each.
 func accountOf(service string) string { return "service-" + service }
 
-// Who is a user and its public nkeys: two while one of them takes the place of the other.
+// A Who is a user and its public nkeys: two while one replaces the other.
 type Who struct {
 	User
 	NKeys []string
 }
 
-// Config is the part of a configuration of NATS that says who may do what.
+// Config returns the part of a NATS configuration with accounts, users and permissions.
 //
-// Each service has an account of its own, and from that of the edges it has nothing but what its
-// user may publish and subscribe to. Permissions of users in one account do not suffice: JetStream
-// publishes its answers where the request says, whatever the user may publish, so that who may
-// write one key could have JetStream write any other. Between accounts an answer goes back to the
-// process that asked.
+// Each service has an account of its own, which imports from the edges' account only the subjects
+// that its user may publish and subscribe to. Permissions of users in one account are not enough:
+// JetStream publishes its answers on the subject that the request names, whatever the user may
+// publish, so a user that may write one key could make JetStream write any other. Between accounts
+// an answer goes back to the process that asked.
 func Config(all ...Who) string {
 	var exports, imports, users, accounts []string
 	for _, w := range all {
@@ -59,13 +59,12 @@ func Config(all ...Who) string {
 		strings.Join(accounts, "") + "}\n"
 }
 
-// stored reports whether what is published there is taken by JetStream, which
-// answers.
+// stored reports whether JetStream takes the messages on a subject, and answers.
 func stored(subject string) bool {
 	return slices.ContainsFunc([]string{"$KV.", "$JS.", "mcp.evt.", "mcp.dlq."}, func(root string) bool { return strings.HasPrefix(subject, root) })
 }
 
-// responses says that more than one message may answer.
+// responses returns the setting for subjects on which more than one message may answer.
 func responses(subject string) string {
 	if strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.API.DIRECT.GET.") && !strings.Contains(subject, ".$KV.") {
 		return ", response_type: stream"
@@ -95,9 +94,9 @@ func list(name string, all []string) string {
 	return "    " + name + ": [\n      " + strings.Join(all, "\n      ") + "\n    ]\n"
 }
 
-// Issue sees that a directory has a secret for every service, the edges and the
-// operators, and returns the configuration of NATS that knows them. Secrets of the
-// users renew are made again: see secret.Dir.
+// Issue creates the missing secrets of every service, the edges and the operators in a directory,
+// and returns the NATS configuration with all of them. The users in renew get new secrets: see
+// secret.Dir.
 func Issue(dir secret.Dir, services []User, renew ...string) (config string, err error) {
 	var names []string
 	for _, u := range services {

@@ -1,6 +1,7 @@
-// Package permission says what each program may do on the bus, and writes the
-// configuration of NATS that lets it do that and nothing else. docs/reference/bus.md
-// shows the same table, and a test compares them.
+// Package permission defines what each program may do on the bus, and writes the NATS configuration
+// that allows exactly that. Each kind of program is a User with its subjects; Config turns users
+// into accounts. Start reading at Of and OfEdges. docs/reference/bus.md shows the same table, and a
+// test compares them.
 package permission
 
 import (
@@ -15,23 +16,23 @@ import (
 const (
 	Edge     = subject.Edge
 	Operator = subject.Operator
-	// Developer is the user of services that a development bus was not told of: what
-	// its user's owner writes and tries.
+	// Developer is the user of services that a development bus does not know, such as a service
+	// that is just being written.
 	Developer = subject.Developer
 )
 
-// User is a NATS user: what it may publish and subscribe to. A subject to subscribe
-// to may have a queue group behind it, after a space.
+// User is a NATS user: what it may publish and subscribe to. A subject to subscribe to may be
+// followed by a space and a queue group.
 type User struct {
 	Name               string
 	Publish, Subscribe []string
 }
 
-// Inbox is where a user hears answers; no other user may subscribe there. Its name
-// is the prefix of the inboxes of bus.Config.User.
+// Inbox matches the inboxes on which a user receives answers; no other user may subscribe to them.
+// Its name is the prefix of the inboxes of bus.Config.User.
 func Inbox(user string) string { return subject.Inbox(user) + ".>" }
 
-// Power is what a service may do besides what every service may.
+// Power is a right that a service may have beyond the rights of every service.
 type Power string
 
 const (
@@ -39,7 +40,7 @@ const (
 	Calls Power = "calls"
 	// Tasks: calls of its tools go on as tasks.
 	Tasks Power = "tasks"
-	// Refresh: its instances keep in step.
+	// Refresh: its instances share changes of their data.
 	Refresh Power = "refresh"
 	// Store: it has a store of its own.
 	Store Power = "store"
@@ -47,7 +48,7 @@ const (
 	Audit Power = "audit"
 )
 
-// Powers are all there are.
+// Powers are all powers.
 var Powers = []Power{Calls, Tasks, Refresh, Store, Audit}
 
 // Of is the user of a service with powers.
@@ -63,11 +64,11 @@ func Of(service string, powers ...Power) (User, error) {
 	return of(service, service, powers), nil
 }
 
-// OfDeveloper may be any service. It is for a bus on one machine, of one person, who
-// can read the secret of the edges as well, and so is in their account.
+// OfDeveloper is a user that may act as any service. It is for a bus on one person's machine. That
+// person can read the secret of the edges anyway, so the user is in the edges' account.
 func OfDeveloper() User { return of(Developer, "*", Powers) }
 
-// of is the user of a service, or of all that a pattern stands for.
+// of is the user of a service, or of all services that a pattern matches.
 func of(name, service string, powers []Power) User {
 	u := User{
 		Name: name,
@@ -104,7 +105,7 @@ func of(name, service string, powers []Power) User {
 	return u
 }
 
-// named puts a service's name in place of S, which no token of ours is.
+// named replaces S by a service's name. S is not used as a token otherwise.
 func named(at, service string) string {
 	subject, queue, group := strings.Cut(at, " ")
 	tokens := strings.Split(subject, ".")
@@ -126,8 +127,8 @@ func names(powers []Power) (all []string) {
 	return all
 }
 
-// OfEdges is the user of all edges. They share the keys that seal, so that nothing
-// is gained by telling them apart.
+// OfEdges is the user of all edges. They share the sealing keys, so separate users would gain
+// nothing.
 func OfEdges() User {
 	return User{
 		Name: Edge,

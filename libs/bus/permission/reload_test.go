@@ -17,8 +17,8 @@ import (
 )
 
 // TestReloadAddsService adds a service while the server runs, with two reloads as
-// docs/guides/secure-the-bus.md says: a server makes the imports of an account that is new at the
-// second one. What is connected stays.
+// docs/guides/secure-the-bus.md says: a server creates the imports of a new account at the second
+// one. Existing connections stay.
 func TestReloadAddsService(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

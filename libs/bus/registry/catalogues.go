@@ -29,38 +29,36 @@ import (
 const MaxCatalogues = 256 << 20
 
 const (
-	// readTime bounds how long catalogues are read before the list of services is made, and
-	// readAtStart how long before the first list: an edge that starts should know them all.
+	// readTime limits how long catalogues are read before the list of services is made, readAtStart
+	// how long before the first list: an edge that starts should know them all.
 	readTime, readAtStart = time.Second, 10 * time.Second
-	// wantAgain is how long after a catalogue was asked for it is looked for again. After
-	// each time that nobody had it, it is twice as long, up to wantSeldom: a made-up
-	// service has none.
+	// wantAgain is the wait before an edge looks again for a catalogue that it asked for. The wait
+	// doubles each time no instance had it, up to wantSeldom: a made-up service has none.
 	wantAgain, wantSeldom = time.Second, 16 * time.Second
 	// tellUnread is how often the log may say that catalogues could not be read.
 	tellUnread = 10 * time.Second
 )
 
-// catalogues are those that instances announced. One that the bucket does not have, or not within
-// reach, is asked for: its instances then put it there again, and this process hears it.
+// catalogues are the announced catalogues. If the bucket lacks one or is unreachable, the edge asks
+// for it: an instance then stores it again, and this process hears that.
 type catalogues struct {
 	conn *bus.Conn
-	// known and missing are by key, bytes is the size of those that are known, told when the
-	// log last said that some are missing. They belong to the goroutine that makes the
-	// list of services.
+	// known and missing are by key. bytes is the total size of known, told the time of the last log
+	// line about missing ones. They belong to the goroutine that makes the list of services.
 	known   map[string]catalogue
 	missing map[string]absence
 	bytes   int
 	told    time.Time
 
 	mu sync.Mutex
-	// wanted are the keys of those that could not be read; arrived has those that were
-	// heard since, waiting is their size.
+	// wanted are the keys of catalogues that could not be read; arrived has those that were heard
+	// since, waiting is their total size.
 	wanted  map[string]bool
 	arrived map[string]catalogue
 	waiting int
 }
 
-// catalogue is one, and its size in bytes.
+// catalogue is a catalogue and its size in bytes.
 type catalogue struct {
 	*busv1.Catalogue
 	size int
@@ -106,8 +104,8 @@ func (s *catalogues) settle(ctx context.Context, known map[string][]Release, wit
 			due = append(due, one)
 		}
 	}
-	// New ones first, then those that were looked for longest ago: nobody waits for the many
-	// that do not exist.
+	// New ones come first, then those that were looked for longest ago: so none waits behind the
+	// many that do not exist.
 	slices.SortFunc(due, func(a, b announced) int {
 		return cmp.Or(s.missing[a.key].again.Compare(s.missing[b.key].again), strings.Compare(a.key, b.key))
 	})
@@ -141,8 +139,8 @@ func (s *catalogues) look(ctx context.Context, due []announced, within time.Dura
 	return found
 }
 
-// ask has an instance store a catalogue again. absent says that nobody had it when it was
-// looked for.
+// ask makes an instance store a catalogue again. absent is set if no instance had it at the last
+// search.
 func (s *catalogues) ask(one announced, absent bool) {
 	a := s.missing[one.key]
 	a.again = time.Now().Add(min(wantAgain<<a.times, wantSeldom))
@@ -182,7 +180,7 @@ func (s *catalogues) take(key string, c catalogue) error {
 	return nil
 }
 
-// parseCatalogue reads a catalogue that has to be the one that was announced.
+// parseCatalogue reads a catalogue, which must be the announced one.
 func parseCatalogue(service, digest string, data []byte) (catalogue, error) {
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
 		return catalogue{}, errors.New("catalogue is not the one that was announced")

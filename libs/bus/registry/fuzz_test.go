@@ -8,8 +8,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// FuzzAnnouncement gives arbitrary bytes to what reads announcements: an instance
-// speaks for itself only.
+// FuzzAnnouncement gives arbitrary bytes to the reader of announcements: an instance can announce
+// only itself.
 func FuzzAnnouncement(f *testing.F) {
 	for _, ann := range []*busv1.Announcement{{Service: "a", Instance: "b"}, {Service: "a", Instance: "c"}, {Service: "gateway", Instance: "b"}, {}} {
 		data, err := proto.Marshal(ann)

@@ -203,8 +203,8 @@ func parse(service, instance string, data []byte) (*busv1.Announcement, bool) {
 	return ann, true
 }
 
-// listen asks the bus for a sign of life each second. Messages published before arrive before the answer,
-// so after an answer, an instance without a message was really silent.
+// listen pings the bus each second. Messages published before arrive before the answer, so after an
+// answer, an instance without a message was really silent.
 func (r *Registry) listen(heard *nats.Subscription) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()

@@ -230,7 +230,7 @@ func (r *roster) ahead() (services []time.Duration) {
 	return services
 }
 
-// floods returns the services with ignored announcements, by name.
+// overflows returns the services with ignored announcements, by name.
 func (r *roster) overflows() (all []Overflow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// beat enters an announcement as one that is heard.
+// beat enters an announcement that was heard live.
 func beat(r *roster, service, instance string, at time.Time) (known, changed bool) {
 	if !r.admits(service, instance) {
 		return false, false
@@ -23,9 +23,8 @@ func beat(r *roster, service, instance string, at time.Time) (known, changed boo
 	return r.enter(said{ann: &busv1.Announcement{Service: service, Instance: instance, SentUnixNano: uint64(at.UnixNano())}, at: at})
 }
 
-// Of more instances than MaxInstances those that were known first stay, for as long as they
-// announce themselves; a place that becomes free is given again, and no other service
-// notices.
+// If there are more instances than MaxInstances, the first known ones stay for as long as they
+// announce themselves. A free slot is given to another, and other services are not affected.
 func TestRosterIsBounded(t *testing.T) {
 	t.Parallel()
 	r, now := newRoster(), time.Now()
@@ -59,9 +58,8 @@ func TestRosterIsBounded(t *testing.T) {
 	}
 }
 
-// A service with more instances than it has places is deployed anew, a part at a time: every
-// place that an instance leaves is taken with the next beats, and in the end all of them
-// are the new release's.
+// A service with more instances than slots is redeployed in parts: every slot that an instance
+// leaves is taken at the next heartbeats, and in the end all slots belong to the new release.
 func TestRollingDeployBeyondThePlaces(t *testing.T) {
 	t.Parallel()
 	r, now := newRoster(), time.Now()
@@ -98,8 +96,8 @@ func TestRollingDeployBeyondThePlaces(t *testing.T) {
 	}
 }
 
-// Of more services than MaxServices those that were known first stay, and the others are
-// counted together. So are those that flood, if they are as many.
+// If there are more services than MaxServices, the first known ones stay, and the others are
+// counted together. So are flooding services, if there are as many.
 func TestRosterBoundsServices(t *testing.T) {
 	t.Parallel()
 	r, now := newRoster(), time.Now()
@@ -128,7 +126,7 @@ func TestRosterBoundsServices(t *testing.T) {
 	if _, changed := beat(r, "late", "one", now); !changed {
 		t.Error("a free place is not given")
 	}
-	for i := range 2 * MaxServices { // one after the other, each with more instances than it has places
+	for i := range 2 * MaxServices { // one after the other, each with more instances than slots
 		service := fmt.Sprintf("flooder-%d", i)
 		r.services = map[string]map[string]*entry{service: {}}
 		for j := range MaxInstances {
@@ -141,7 +139,7 @@ func TestRosterBoundsServices(t *testing.T) {
 	}
 }
 
-// Catalogues are kept while there is room for them, and what nobody announces makes room.
+// Catalogues are kept while there is room, and those that nobody announces any more make room.
 func TestCataloguesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newCatalogues(nil)
@@ -181,7 +179,7 @@ func TestCataloguesAreBounded(t *testing.T) {
 	}
 }
 
-// A flood is told once when it begins, and once when it is over.
+// A flood is reported once when it begins, and once when it is over.
 func TestRosterTellsFloods(t *testing.T) {
 	t.Parallel()
 	r := newRoster()
@@ -200,7 +198,7 @@ func TestRosterTellsFloods(t *testing.T) {
 	}
 }
 
-// What the bucket holds says less than what was heard since.
+// Announcements heard live count more than the content of the bucket.
 func TestRosterPrefersWhatWasHeard(t *testing.T) {
 	t.Parallel()
 	r, now := newRoster(), time.Now()
@@ -228,7 +226,7 @@ func TestRosterPrefersWhatWasHeard(t *testing.T) {
 	}
 }
 
-// Silence counts up to the last answer of the bus, and none while it did not answer.
+// Silence counts up to the last answer of the bus, and not while the bus did not answer.
 func TestSilenceIsHeard(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
@@ -261,8 +259,8 @@ func TestSilenceIsHeard(t *testing.T) {
 	}
 }
 
-// The registry knows what it does not have once the bus answers, and the bucket is read or
-// every instance has had the time to announce itself.
+// The registry is current once the bus answers, and the bucket has been read or every instance has
+// had time to announce itself.
 func TestHearingIsCurrent(t *testing.T) {
 	t.Parallel()
 	var h hearing
@@ -300,7 +298,7 @@ func TestHearingIsCurrent(t *testing.T) {
 	}
 }
 
-// One service has one say about the clock, however many instances it makes up.
+// Each service counts once for the clock, however many instances it makes up.
 func TestClockOfServices(t *testing.T) {
 	t.Parallel()
 	r, now := newRoster(), time.Now()
@@ -315,7 +313,7 @@ func TestClockOfServices(t *testing.T) {
 		t.Errorf("one of two services says that the clock is off by %v", off)
 	}
 	say("audit", "one", 2*time.Second)
-	say("audit", "one", time.Minute) // late on its way: the fastest counts
+	say("audit", "one", time.Minute) // delayed: the fastest counts
 	if off := median(r.ahead()); off != 2*time.Second {
 		t.Errorf("most services say that the clock is off by %v", off)
 	}

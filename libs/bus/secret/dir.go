@@ -9,33 +9,33 @@ import (
 	"slices"
 )
 
-// Dir is a directory with the secrets of a bus, one file for each user, which only
-// its owner reads. Files that are there are kept, so that a user may come to those
-// there are.
+// Dir is a directory with the secrets of a bus, one file for each user, readable only by its owner.
+// Existing files are kept, so users can be added.
 type Dir string
 
-// Path is the file of a user.
+// Path is the path of a user's secret.
 func (d Dir) Path(user string) string { return filepath.Join(string(d), user+".secret") }
 
-// oldPath is the file that a user had before.
+// oldPath is the path of a user's previous secret.
 func (d Dir) oldPath(user string) string { return filepath.Join(string(d), user+".old") }
 
 const (
 	// Operators have no key: they seal nothing, and nothing is sealed for them.
 	operators = "operator"
-	// The developer's services may be any, and so have the master key.
+	// The developer's services may have any name, so they have the master key.
 	developer = "developer"
 )
 
-// Issue sees that there is a secret for the edges, the operators and each service,
-// and makes new ones for the users of renew. The previous secret is kept, and stays good
-// until somebody removes the file and calls Issue again.
+// Issue creates the missing secrets of the edges, the operators and each service, and new ones for
+// the users in renew. The previous secret is kept, and stays valid until its file is removed and
+// Issue is called again.
 func (d Dir) Issue(services []string, renew ...string) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
 	users := append([]string{Edges, operators}, services...)
-	// All is looked at before anything is moved: a user without a secret could not come back.
+	// Everything is checked before any file is moved: a user without a secret could not connect
+	// again.
 	renew = slices.Compact(slices.Sorted(slices.Values(renew)))
 	for _, user := range renew {
 		if !slices.Contains(users, user) {
@@ -97,7 +97,7 @@ func (d Dir) issue(user string, fill func(*Secret)) (Secret, error) {
 		return s, err
 	}
 	fill(&s)
-	// Whoever is first: another process may do the same.
+	// The first process wins: another one may do the same.
 	if err := d.write(user, s, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return s, err
 	}
@@ -120,8 +120,8 @@ func (d Dir) write(user string, s Secret, put func(from, to string) error) error
 // Read returns the secret of a user.
 func (d Dir) Read(user string) (Secret, error) { return Read(d.Path(user)) }
 
-// NKeys are the public keys by which NATS knows a user: two while the secret
-// before the last one is still good.
+// NKeys are the public keys by which NATS knows a user: two while the previous secret is still
+// valid.
 func (d Dir) NKeys(user string) (all []string, err error) {
 	for _, path := range []string{d.Path(user), d.oldPath(user)} {
 		s, err := Read(path)

@@ -1,9 +1,9 @@
 // Package secret holds the secrets with which a program proves its identity on the bus, in one
 // file: a seed that logs it in at NATS, and keys that seal requests.
 //
-// Edges have the master key of the bus. A service has a key that is derived from it
-// and from the service's name, so that it can check what edges seal for it, and can
-// seal nothing for another service.
+// Edges have the master key of the bus. A service has a key that is derived from the master key and
+// the service's name: it can check the seals of requests to it, and cannot seal requests for
+// another service. Start reading at Secret and Dir.Issue.
 package secret
 
 import (
@@ -28,27 +28,27 @@ func NewKey() (k Key) {
 	return k
 }
 
-// For is the key for one use of a master key, such as a service's requests.
+// For derives the key for one use of a master key, such as a service's requests.
 func (k Key) For(use string) (derived Key) {
 	raw, err := hkdf.Key(sha256.New, k[:], nil, "busbar/"+use, len(derived))
-	if err != nil { // of a length that fits
+	if err != nil { // never: the length is valid
 		panic(err)
 	}
 	copy(derived[:], raw)
 	return derived
 }
 
-// ForService is the key of a service.
+// ForService derives the key of a service.
 func (k Key) ForService(service string) Key { return k.For("service/" + service) }
 
-// Secret is what one file holds.
+// Secret is the content of one file.
 type Secret struct {
 	// Seed of an nkey; nil for none.
 	Seed []byte
-	// Of is whom the keys are for: Edges, or a service.
+	// Of is the owner of the keys: Edges, or a service.
 	Of string
-	// Keys: the first one seals, and all open, so that one can take the place of
-	// another while programs are restarted. None: nothing is sealed.
+	// Keys: the first one seals, and all of them open, so that a key can be replaced while programs
+	// are restarted. Without keys nothing is sealed.
 	Keys []Key
 }
 
@@ -65,7 +65,7 @@ func (s Secret) KeysFor(service string) (keys []Key) {
 	return keys
 }
 
-// Edges is what a file says that has the master key.
+// Edges is the owner named in a file with the master key.
 const Edges = "edge"
 
 // NewSeed makes the seed of a user.
@@ -77,7 +77,7 @@ func NewSeed() ([]byte, error) {
 	return user.Seed()
 }
 
-// Public is the public part of the seed, which NATS knows the user by.
+// Public is the public key of the seed, by which NATS knows the user.
 func (s Secret) Public() (string, error) {
 	user, err := nkeys.FromSeed(s.Seed)
 	if err != nil {
@@ -91,8 +91,8 @@ const (
 	ofHeader = "For"
 )
 
-// Parse reads a file: a seed, or the JWT and seed of a credentials file, and any
-// number of keys. The error shows nothing of it.
+// Parse reads a file: a seed, or the JWT and seed of a credentials file, and any number of keys.
+// The error does not show the content.
 func Parse(raw []byte) (Secret, error) {
 	s := Secret{}
 	begun := bytes.Count(raw, []byte("-----BEGIN "+keyBlock+"-----"))
@@ -137,7 +137,7 @@ func Read(path string) (Secret, error) {
 	return s, nil
 }
 
-// Encode is the file. The tools of NATS take the seed from it too.
+// Encode returns the content of the file. The tools of NATS can read the seed from it too.
 func (s Secret) Encode() []byte {
 	raw := fmt.Appendf(nil, "-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", s.Seed)
 	for _, k := range s.Keys {

@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
-// A service's key is derived, and only that of the edges derives any.
+// A service's key is derived from the edges' key, and no other key can derive it.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	d := secret.Dir(filepath.Join(t.TempDir(), "users"))
@@ -45,8 +45,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What is there is kept; what is renewed leaves the one before good until its file
-// is removed.
+// Existing secrets are kept. After a renewal the previous secret stays valid until its file is
+// removed.
 func TestIssueAgain(t *testing.T) {
 	t.Parallel()
 	d := secret.Dir(t.TempDir())
@@ -91,7 +91,7 @@ func TestIssueAgain(t *testing.T) {
 	}
 }
 
-// A renewal that cannot be carried out moves nothing: programs still find their secrets.
+// A failed renewal moves no file: programs still find their secrets.
 func TestRenewNothing(t *testing.T) {
 	t.Parallel()
 	d := secret.Dir(t.TempDir())

@@ -17,39 +17,39 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// State is what a bucket or stream of the bus is, and what is wrong with it.
+// State is the state of a bucket or stream of the bus, with its problems.
 type State struct {
 	// Name is "bucket sessions" or "stream AUDIT".
 	Name string `json:"name"`
-	// Replicas are the servers that keep it, 0 where it is not there or does not
-	// answer; Wanted as many as should.
+	// Replicas is the number of servers that keep it, 0 if it is missing or does not answer. Wanted
+	// is the number that should.
 	Replicas int `json:"replicas"`
 	Wanted   int `json:"wanted"`
-	// Leader is the server that takes what is written; empty without a cluster.
+	// Leader is the server that takes writes; empty without a cluster.
 	Leader string `json:"leader,omitzero"`
-	// Messages and Bytes are kept; Limit is how many bytes may be.
+	// Messages and Bytes are the amounts kept; Limit is the limit in bytes.
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 	Limit    int64  `json:"limit"`
-	// Consumers are those with a name, which keep their place.
+	// Consumers are the consumers with a name, which keep their position.
 	Consumers []Consumer `json:"consumers,omitzero"`
-	// Problems say what is not as it should be; nil where all is well.
+	// Problems are the problems found; nil for none.
 	Problems []Problem `json:"problems,omitzero"`
 }
 
-// Problem is one thing that is not as it should be.
+// Problem is one problem of a store.
 type Problem struct {
-	// What is wrong, its consequence, and the fix.
+	// The problem, its consequence, and the fix.
 	What    string `json:"what"`
 	Follows string `json:"follows"`
 	Mend    string `json:"mend"`
 }
 
-// mendByApply is the command that makes what is missing and sets what has to be.
+// mendByApply is the command that creates missing stores and corrects settings.
 const mendByApply = "busbar bus apply --nats-nkey edge.secret"
 
-// What to do about servers that do not do their part: NATS turns JetStream off when its
-// disk is full, and not on again by itself.
+// The fixes for servers that do not work: NATS turns JetStream off when its disk is full, and does
+// not turn it on again by itself.
 const (
 	mendDisk    = "; if it runs, make room on its disk and restart it"
 	mendServers = "start each NATS server that keeps it" + mendDisk
@@ -58,23 +58,23 @@ const (
 // Consumer reads a stream for all instances of a service.
 type Consumer struct {
 	Name string `json:"name"`
-	// Pending messages are not delivered yet; Unacknowledged are delivered and not
-	// done with.
+	// Pending counts messages that are not delivered yet; Unacknowledged counts delivered ones that
+	// are not acknowledged.
 	Pending        uint64 `json:"pending"`
 	Unacknowledged int    `json:"unacknowledged"`
 }
 
-// A server is away when it was silent for so long: JetStream notices by itself only
-// when one says that it goes. It is behind with so many messages less.
+// A server counts as away after this silence: JetStream itself notices only servers that announce
+// their stop. A server is behind if it lacks this many messages.
 const (
 	silent = 5 * time.Second
 	behind = 1000
 )
 
-// nearlyFull is the share of a limit from which a store is said to be nearly full.
+// nearlyFull is the part of a limit from which a store counts as nearly full.
 const nearlyFull = 0.9
 
-// Check looks at every bucket and stream of the bus, and changes nothing.
+// Check reads the state of every bucket and stream of the bus, and changes nothing.
 func Check(ctx context.Context, conn *bus.Conn, replicas Replicas) []State {
 	s := &Storage{conn: conn, replicas: replicas}
 	return iter.Map(stores, func(one *store) State { return s.check(ctx, *one) })
@@ -134,8 +134,8 @@ func (s *Storage) check(ctx context.Context, one store) State {
 	return state
 }
 
-// filler says who has most entries in a bucket that services write, and what to do. How
-// large entries are is for edges to see, which have a figure of it.
+// filler names the service with the most entries in a shared bucket, and a fix. The sizes of
+// entries are known only to edges, which have a metric for them.
 func filler(ctx context.Context, found jetstream.Stream, one store) (who, mend string) {
 	mend = fmt.Sprintf("nats stream edit %s --max-bytes %d, if services need as much", one.stream, 2*found.CachedInfo().Config.MaxBytes)
 	info, err := found.Info(ctx, jetstream.WithSubjectFilter(subject.Key(one.bucket, ">")))
@@ -160,7 +160,7 @@ func filler(ctx context.Context, found jetstream.Stream, one store) (who, mend s
 		fmt.Sprintf("look why service %s writes so much, or stop it; busbar_bus_storage_share_bytes at /metrics of an edge says how large everybody's share is; %s", most, mend)
 }
 
-// differing are the names of the settings that two configurations differ in.
+// differing returns the names of the settings in which two configurations differ.
 func differing(now, want jetstream.StreamConfig) (names []string) {
 	a, b := reflect.ValueOf(now), reflect.ValueOf(want)
 	for i := range a.NumField() {
@@ -182,9 +182,9 @@ func consumers(ctx context.Context, found jetstream.Stream) (all []Consumer, err
 	return all, list.Err()
 }
 
-// Apply makes the buckets and streams of the bus, and gives each the number of
-// replicas said, fewer than it has as well; Auto leaves more than three alone. What
-// they hold is kept. Every store is tried; the error has those that failed.
+// Apply creates the buckets and streams of the bus, and sets the number of replicas of each, even
+// to fewer; Auto keeps more than three. Their contents are kept. Every store is tried; the error
+// names those that failed.
 func Apply(ctx context.Context, conn *bus.Conn, replicas Replicas) error {
 	s, err := Ensure(ctx, conn, replicas)
 	if err != nil {

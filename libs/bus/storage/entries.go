@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// batchEntries and batchBytes bound how many entries are asked for at once.
+	// batchEntries and batchBytes limit the entries of one request.
 	batchEntries, batchBytes = 4096, 8 << 20
 )
 
-// entry is what an account needs to know of an entry.
+// entry has the data of an entry that an account needs.
 type entry struct {
 	subject string
-	// size is in bytes, with headers. Of an entry whose headers are not valid, it is the
-	// most that the entry can have.
+	// size is in bytes, with headers. If the headers are invalid, it is the largest possible size.
 	size int64
-	// lasts says that the entry outlives the bucket's age limit, or that its headers are
-	// not valid, so that nobody can tell.
+	// lasts is set if the entry outlives the bucket's age limit, or if its headers are invalid, so
+	// that this is unknown.
 	lasts bool
 }
 
@@ -65,7 +64,7 @@ func (s *Storage) entries(ctx context.Context, one store, age time.Duration, f f
 			f(s.entryOf(msg, age))
 		}
 		if read += came; came == 0 {
-			break // what has gone since it was counted does not come
+			break // an entry deleted since the count does not arrive
 		}
 	}
 	return read, due, nil

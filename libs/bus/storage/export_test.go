@@ -9,10 +9,10 @@ import (
 // Step is step.
 var Step = step
 
-// LookAfter is one lap of Keep, which has a goroutine of its own.
+// LookAfter is one round of Keep, which runs in a goroutine of its own.
 func (s *Storage) LookAfter(ctx context.Context) { s.lookAfter(ctx) }
 
-// SpreadEvery sets how long edges leave between two steps.
+// SpreadEvery sets the time between two steps of edges.
 func SpreadEvery(t *testing.T, d time.Duration) {
 	before := spreadEvery
 	spreadEvery = d

@@ -10,19 +10,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Replicas is on how many servers of a NATS cluster each bucket and stream is kept:
-// 1, 3 or 5, or Auto. One more than half of them have to run for it to be used.
+// Replicas is the number of servers of a NATS cluster that keep each bucket and stream: 1, 3 or 5,
+// or Auto. More than half of them must run for it to be usable.
 type Replicas int
 
-// Auto is 3 where the NATS cluster has as many servers, and else 1.
+// Auto is 3 if the NATS cluster has at least three servers, otherwise 1.
 const Auto Replicas = 0
 
-// automatic is what Auto tries.
+// automatic is the number that Auto tries first.
 const automatic = 3
 
-// raiseEvery is how often a store is asked to be on more servers, once the cluster had
-// too few for that. What it refuses for other reasons is asked for again as soon as Keep
-// looks: it may have been choosing a leader.
+// raiseEvery is how often more replicas of a store are requested after the cluster had too few
+// servers. A request that is refused for another reason is repeated at Keep's next round: the
+// cluster may have been choosing a leader.
 const raiseEvery = 15 * time.Second
 
 // Validate returns an error for a number that no store can have.
@@ -34,7 +34,7 @@ func (r Replicas) Validate() error {
 	return fmt.Errorf("%d replicas: use 1, 3 or 5, or \"auto\" for three where the NATS cluster has as many servers", r)
 }
 
-// UnmarshalText reads what a flag or a variable says.
+// UnmarshalText reads the value of a flag or an environment variable.
 func (r *Replicas) UnmarshalText(text []byte) error {
 	if string(text) == "auto" {
 		*r = Auto
@@ -48,7 +48,7 @@ func (r *Replicas) UnmarshalText(text []byte) error {
 	return r.Validate()
 }
 
-// wanted is on how many servers a store should be.
+// wanted is the number of servers that should keep a store.
 func (s *Storage) wanted() int {
 	switch {
 	case s.replicas != Auto:
@@ -59,8 +59,7 @@ func (s *Storage) wanted() int {
 	return 1
 }
 
-// tooFew reports whether too few servers of the cluster are there for the replicas
-// asked for.
+// tooFew reports whether the cluster has too few servers for the requested replicas.
 func tooFew(err error) bool {
 	var refused *jetstream.APIError
 	return errors.As(err, &refused) && refused.ErrorCode == noPeers
@@ -69,9 +68,9 @@ func tooFew(err error) bool {
 // noPeers is JetStream's code for "no suitable peers for placement".
 const noPeers = 10005
 
-// raise puts a store on as many servers as it should be on: an operator's higher
-// number stays. What it holds is copied by NATS while it is used. That a cluster has
-// fewer servers now is no error: they may come back, or come, and are asked for again.
+// raise gives a store the wanted number of replicas; an operator's higher number stays. NATS copies
+// the contents while the store is used. Too few servers are not an error: they may come later, so
+// the request is repeated.
 func (s *Storage) raise(ctx context.Context, one store, now jetstream.StreamConfig) error {
 	want := now
 	want.Replicas = max(now.Replicas, s.wanted())

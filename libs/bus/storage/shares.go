@@ -19,19 +19,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Services write some buckets, each under its own name, and NATS bounds a bucket only as a
-// whole. So edges look after the shares. As long as there is room a service may use any of
-// it. Once a bucket is tight, a service with more than its share begins nothing new there;
-// once it is full, such a service loses its oldest entries. See ADR 0022.
+// Services write some buckets, each under its own name, and NATS bounds a bucket only as a whole.
+// So edges enforce the shares. As long as there is room, a service may use any of it. Once a bucket
+// is tight, a service with more than its share may add nothing; once it is full, such a service
+// loses its oldest entries. See ADR 0022.
 const (
-	// tight and full are parts of a bucket's limit; divided is the part that shares are
-	// made of, so that a bucket which was full has room again.
+	// tight and full are parts of a bucket's limit; divided is the part that is divided into
+	// shares, so that a bucket which was full has room again.
 	tight, full, divided = 0.75, 0.9, 0.5
-	// accountEvery is how often a bucket is read for who has what, if it is not tight:
-	// entries may have been given a time to live that outlives the bucket's.
+	// accountEvery is how often the account of a bucket is read if it is not tight: entries may
+	// have a time to live that is longer than the bucket's age limit.
 	accountEvery = 5 * time.Minute
-	// watchEvery is how often a bucket is looked at once a service had to lose entries,
-	// and watchFor how long.
+	// watchEvery is the interval of checks of a bucket after a service had to lose entries, and
+	// watchFor how long they continue.
 	watchEvery, watchFor = time.Second, time.Minute
 	// ttlSlack is how much longer than its bucket's age limit an entry may live.
 	ttlSlack = time.Minute
@@ -39,29 +39,29 @@ const (
 	maxSingle = 64
 )
 
-// Share is what one service has in a bucket that services write.
+// Share is one service's part of a shared bucket.
 type Share struct {
 	Service string `json:"service"`
 	Entries int    `json:"entries"`
-	// Bytes counts each entry with a part of the bucket's limit at least, as the number
-	// of entries is limited too.
+	// Bytes counts each entry with at least the bucket's limit divided by its largest number of
+	// entries, because that number is limited too.
 	Bytes int64 `json:"bytes"`
 }
 
-// account is what each service has in a bucket.
+// account has the shares of all services in a bucket.
 type account struct {
 	at time.Time
-	// took is how long it was read.
+	// took is how long reading it took.
 	took time.Duration
-	// level is the share of a service: what each may have if all have as much.
+	// level is the share of a service in bytes, if all have the same.
 	level int64
 	// shares are by service.
 	shares map[string]*ledger
-	// tight says that the bucket is; room, that what is beyond the shares is removed.
+	// tight is set if the bucket is tight; room, if entries beyond the shares are removed.
 	tight, room bool
 }
 
-// ledger is what one service has, in the order in which it was written.
+// ledger has the entries of one service, in the order in which they were written.
 type ledger struct {
 	bytes   int64
 	weights []int64
@@ -69,8 +69,8 @@ type ledger struct {
 	lasting []string
 }
 
-// level is the most that each party may have of room, where those that use less leave the
-// rest to the others: without a limit if all fit.
+// level is the most that each party may use of room, if parties that use less leave the rest to the
+// others. There is no limit if all fit.
 func level(uses []int64, room int64) int64 {
 	uses = slices.Sorted(slices.Values(uses))
 	for i, use := range uses {
@@ -94,7 +94,7 @@ func (l *ledger) keeps(bytes int64) (n int) {
 	return n
 }
 
-// fullness is the part of its limits that a bucket has used.
+// fullness is the used part of a bucket's limits.
 func fullness(info *jetstream.StreamInfo) float64 {
 	return max(part(info.State.Bytes, info.Config.MaxBytes), part(info.State.Msgs, info.Config.MaxMsgs))
 }
@@ -106,8 +106,7 @@ func part(used uint64, limit int64) float64 {
 	return float64(used) / float64(limit)
 }
 
-// read makes the account of a bucket. It reads what entries are called and how large they
-// are, and nothing of what is in them.
+// read makes the account of a bucket. It reads the names and sizes of entries, not their contents.
 func (s *Storage) read(ctx context.Context, one store, info *jetstream.StreamInfo) (*account, error) {
 	a := &account{at: time.Now(), shares: map[string]*ledger{}, level: math.MaxInt64, tight: fullness(info) >= tight}
 	if info.State.Msgs == 0 {
@@ -145,8 +144,8 @@ func (s *Storage) read(ctx context.Context, one store, info *jetstream.StreamInf
 	return a, nil
 }
 
-// outlives reports whether an entry with such a time to live, as its writer says it, stays
-// longer than the bucket keeps entries.
+// outlives reports whether an entry with this time to live, as its writer set it, stays longer than
+// the bucket's age limit.
 func outlives(ttl string, age time.Duration) bool {
 	if ttl == "" || age <= 0 {
 		return false
@@ -155,11 +154,11 @@ func outlives(ttl string, age time.Duration) bool {
 	if seconds, bad := strconv.ParseInt(ttl, 10, 64); bad == nil {
 		d, err = time.Duration(min(seconds, math.MaxInt64/int64(time.Second)))*time.Second, nil
 	}
-	return err != nil || d > age+ttlSlack // "never" is no time
+	return err != nil || d > age+ttlSlack // "never" does not parse
 }
 
-// share looks at who has what in a bucket that services write, where that is due, and
-// removes what is beyond a service's share if the bucket is full, or if room is asked for.
+// share updates the account of a shared bucket if that is due. It removes a service's entries
+// beyond its share if the bucket is full or room is requested.
 func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamInfo, room bool) error {
 	if one.keys == 0 {
 		return nil
@@ -171,7 +170,7 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	last := s.accounts[one.bucket]
 	s.mu.Unlock()
 	if room && last != nil && last.room && last.at.After(asked) {
-		return nil // somebody else has made room meanwhile
+		return nil // another caller has made room meanwhile
 	}
 	fill := fullness(info)
 	if last != nil && !room && fill < tight && !last.tight && time.Since(last.at) < accountEvery {
@@ -213,7 +212,7 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	return nil
 }
 
-// purge removes the entries on some subjects but for the newest.
+// purge removes the entries on some subjects, except the newest.
 func (s *Storage) purge(ctx context.Context, one store, at string, keep int) (removed int, err error) {
 	found, err := s.conn.JetStream().Stream(ctx, one.stream)
 	if err != nil {
@@ -250,9 +249,8 @@ func (s *Storage) noteTrimmed(one store, service string, l *ledger, level int64,
 	}
 }
 
-// MakeRoom removes, from a bucket that is full, what other services than this one have
-// beyond their shares. It refuses a service that has more than its own; Admit does so
-// before anything is written.
+// MakeRoom removes the entries of other services beyond their shares from a full bucket. It refuses
+// a service that exceeds its own share; Admit does so before a write.
 func (s *Storage) MakeRoom(ctx context.Context, bucket, service string) error {
 	i := slices.IndexFunc(stores, func(one store) bool { return one.bucket == bucket })
 	if i < 0 {
@@ -268,8 +266,8 @@ func (s *Storage) MakeRoom(ctx context.Context, bucket, service string) error {
 	return s.Admit(bucket, service)
 }
 
-// Admit refuses a service that has more than its share of a bucket which is tight, as far
-// as is known here. The bucket is then looked at again by the time that the refusal names.
+// Admit refuses a service that exceeds its share of a tight bucket, as far as is known here. The
+// bucket is checked again by the time that the refusal names.
 func (s *Storage) Admit(bucket, service string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,13 +284,13 @@ func (s *Storage) Admit(bucket, service string) error {
 	return e
 }
 
-// stays is how long the account is still not read again for those that it refuses: they may
-// ask all the time, and a large bucket takes seconds to read.
+// stays is the remaining time before the account is read again for a refused service: such a
+// service may retry constantly, and reading a large bucket takes seconds.
 func (a *account) stays() time.Duration {
 	return max(0, max(watchEvery, 10*a.took)-time.Since(a.at))
 }
 
-// refusing is how long the stores are left alone after a service was refused.
+// refusing is the time until the next check after a service was refused.
 func (s *Storage) refusing() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +303,8 @@ func (s *Storage) refusing() time.Duration {
 	return soon
 }
 
-// Shares are what services had of the buckets that they write when those were last read, by
-// the name of the store: the largest first, and no more than most.
+// Shares returns the shares of services in each shared bucket as last read, by the name of the
+// store: the largest first, at most the given number.
 func (s *Storage) Shares(most int) map[string][]Share {
 	s.mu.Lock()
 	defer s.mu.Unlock()

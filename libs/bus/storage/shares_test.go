@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Each party has as much as it uses, up to an equal part of what the others leave.
+// Each party may have as much as it uses, up to an equal part of the room that others leave.
 func TestLevel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -56,8 +56,8 @@ func TestOutlives(t *testing.T) {
 	}
 }
 
-// FuzzOutlives gives arbitrary text to what reads a time to live: one that is no longer than
-// the bucket's age limit never counts, and one that is no time always does.
+// FuzzOutlives gives arbitrary text to the reader of times to live: a time within the bucket's age
+// limit never counts, and an invalid time always does.
 func FuzzOutlives(f *testing.F) {
 	for _, ttl := range []string{"", "never", "1h", "90061", "-5", "9223372036854775807", "1h1h"} {
 		f.Add(ttl)

@@ -14,11 +14,11 @@ type Size struct {
 	Name         string
 	Bytes, Limit int64
 	Messages     uint64
-	// Servers keep it, of which Away do not answer.
+	// Servers is the number of servers that keep it; Away of them do not answer.
 	Servers, Away int
 }
 
-// Sizes are those of the buckets and streams that have answered, sorted.
+// Sizes returns the sizes of the buckets and streams that have answered, sorted.
 func (s *Storage) Sizes() []Size {
 	s.mu.Lock()
 	defer s.mu.Unlock()

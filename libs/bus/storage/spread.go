@@ -11,24 +11,24 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// Leaders pile up: a server that was away leads nothing when it is back, and whoever led then goes
-// on. The next server that dies may have led nearly all, and each of those takes no write until
-// its servers have voted. So edges spread them again, one store at a time.
+// Leaders pile up: a server that was away leads nothing when it is back, because the other leaders
+// stay. The next server that dies may lead nearly all stores, and none of those accepts writes
+// until its servers have voted. So edges spread the leaders again, one store at a time.
 
-// spreadEvery is how long all edges of a bus leave between two steps.
+// spreadEvery is the time between two steps, for all edges of a bus together.
 var spreadEvery = 8 * time.Second
 
-// spreadKey is what an edge writes in bucket keys before it takes a step.
+// spreadKey is the key in bucket keys that an edge writes before it takes a step.
 const spreadKey = "leaders.step"
 
-// turns decides which edge takes the next step. Keep's goroutine has it alone.
+// turns decides which edge takes the next step. It belongs to Keep's goroutine.
 type turns struct {
 	revision uint64
 	since    time.Time // when that revision was seen first
 }
 
-// mine reports whether this edge may take a step now: no edge has taken one for spreadEvery, as
-// far as this one has seen, and of those that ask at once one is faster. It compares no clocks.
+// mine reports whether this edge may take a step now: as far as it has seen, no edge has taken one
+// for spreadEvery. If several edges ask at once, the fastest wins. No clocks are compared.
 func (t *turns) mine(ctx context.Context, bucket *bus.Bucket) bool {
 	_, revision, err := bucket.Look(ctx, spreadKey)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *Storage) spread(ctx context.Context, all []*jetstream.StreamInfo) {
 	s.conn.Log().Info("the leader of a part of the bus's storage moves, so that no server leads most", "stream", stream, "to", to)
 }
 
-// step chooses a store and the server that should lead it: the step that evens out most, the first
-// of those that do. Empty: none is wanted, or not all is well.
+// step chooses a store and the server that should lead it: the first of the steps with the greatest
+// effect. It returns "" if no step is needed, or if a store or server has a problem.
 func step(all []*jetstream.StreamInfo) (stream, to string) {
 	leads := map[string]int{}
 	for _, info := range all {

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Code(m.Run())) }
 
-// info is a store with a leader and others that keep it; a dot behind a name: it is not current; a
-// star: it is away.
+// info is a store with a leader and other servers. A dot after a name means that the server is not
+// current, a star that it is away.
 func info(name, leader string, others ...string) *jetstream.StreamInfo {
 	c := &jetstream.ClusterInfo{Name: "c", Leader: leader}
 	for _, o := range others {
@@ -58,9 +58,9 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestLeadersAreSpread: one server leads everything, as after two others were away. However many edges see
-// that at once, they take one step in the time of one; two of them move one leader after the other until
-// all lead as much, and then move nothing more.
+// TestLeadersAreSpread: one server leads everything, as after two others were away. However many
+// edges see that, they take only one step per interval. Two edges move one leader after the other
+// until all servers lead equally many, and then stop.
 func TestLeadersAreSpread(t *testing.T) {
 	cluster := bustest.NewCluster(t, 3)
 	var edges []*storage.Storage
@@ -96,7 +96,7 @@ func TestLeadersAreSpread(t *testing.T) {
 		}
 		all.Wait()
 	}
-	// The first lap may take one step, the others none for an hour.
+	// The first round may take one step, the others none for an hour.
 	storage.SpreadEvery(t, time.Hour)
 	for range 3 {
 		lap(edges...)

@@ -1,5 +1,6 @@
-// Package storage makes the buckets and streams of the bus, and looks after them.
-// Edges do so.
+// Package storage creates the buckets and streams of the bus, keeps them correct, and divides
+// shared buckets among services. Only edges use it; any number of them may do so concurrently. The
+// table in stores.go says what exists. Start reading at Ensure and Storage.Keep.
 package storage
 
 import (
@@ -21,43 +22,43 @@ import (
 )
 
 const (
-	// ensureTime is how long a bucket or stream may take to be made, or found,
-	// before the others are used without it.
+	// ensureTime is how long creating or finding a bucket or stream may take before the others are
+	// used without it.
 	ensureTime = 6 * time.Second
-	// startTime is how long all of them may be away before that is an error.
+	// startTime is how long all of them may be away at the start before that is an error.
 	startTime = 25 * time.Second
-	// keepEvery is how often it is looked after, give or take a fifth, and
-	// keepTime how long one may take to answer.
+	// keepEvery is the interval of Keep, plus or minus a fifth, and keepTime how long one store may
+	// take to answer.
 	keepEvery = 10 * time.Second
 	keepTime  = 2 * time.Second
 )
 
-// Storage is what this process knows of the buckets and streams of the bus.
+// Storage is this process's knowledge of the buckets and streams of the bus.
 type Storage struct {
 	conn     *bus.Conn
 	replicas Replicas
 	turns    turns
 
 	mu sync.Mutex
-	// away are those that do not answer, by what they are called.
+	// away has the stores that do not answer, by name.
 	away map[string]error
-	// created is when each was made.
+	// created is when each store was created.
 	created map[string]time.Time
-	// sizes are by what stores are called.
+	// sizes are by the name of the store.
 	sizes map[string]Size
 	// shared are the values of keys that every process agrees on.
 	shared map[sharedKey]sharedValue
 	// raised is when the cluster last had too few servers for a store.
 	raised map[string]time.Time
 
-	// sharing is held while the shares of services are looked after.
+	// sharing is held while the shares of services are enforced.
 	sharing sync.Mutex
 	// accounts are by bucket. trimmed is when a service last lost entries, and told when
 	// that was logged, by bucket and service.
 	accounts map[string]*account
 	trimmed  time.Time
 	told     map[string]time.Time
-	// refused has a value when a service was refused since the stores were looked at.
+	// refused has a value if a service was refused since the last check.
 	refused chan struct{}
 }
 
@@ -68,12 +69,12 @@ type sharedValue struct {
 	since time.Time
 }
 
-// Ensure creates the buckets and streams of the bus, or brings them up to date.
-// What an operator has made larger, or put on more servers, stays so. Any number of
-// edges may do so at once. replicas says how many servers keep each of them.
+// Ensure creates the buckets and streams of the bus, or brings them up to date. A size or a number
+// of replicas that an operator has increased stays. Any number of edges may call it concurrently.
+// replicas is the number of servers that keep each store.
 //
-// Those that do not answer, because the servers that hold them are down, are
-// logged, and Away tells them; only when none answers is that an error.
+// Stores that do not answer, because their servers are down, are logged and returned by Away. It is
+// an error only if none answers.
 func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, error) {
 	if err := replicas.Validate(); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 		return nil, fmt.Errorf("--nats-replicas %d: the NATS server is alone, and keeps one replica; use auto, or join it to a cluster", replicas)
 	}
 	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, sizes: map[string]Size{}, shared: map[sharedKey]sharedValue{}, accounts: map[string]*account{}, told: map[string]time.Time{}, refused: make(chan struct{}, 1)}
-	// A cluster that starts has no leader for a while, and then nothing answers.
+	// A starting cluster has no leader for a while, and does not answer.
 	for began := time.Now(); ; {
 		if err := s.ensureAll(ctx); err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 		if len(away) < len(stores) {
 			return s, ctx.Err()
 		}
-		// Who may not ask has no answer either.
+		// A user without the permission to ask gets no answer either.
 		flushing, cancel := context.WithTimeout(ctx, time.Second)
 		err := conn.Flush(flushing)
 		cancel()
@@ -104,7 +105,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 	}
 }
 
-// ensureAll makes all stores at once: each waits for the server's disk.
+// ensureAll creates all stores concurrently: each waits for the server's disk.
 func (s *Storage) ensureAll(ctx context.Context) error {
 	p := pool.New().WithContext(ctx)
 	for _, one := range stores {
@@ -120,7 +121,7 @@ func (s *Storage) ensureAll(ctx context.Context) error {
 	return p.Wait()
 }
 
-// ensure makes a store, and asks again while nobody is there to answer.
+// ensure creates a store, and retries while no server answers.
 func (s *Storage) ensure(ctx context.Context, one store) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTime)
 	defer cancel()
@@ -141,8 +142,8 @@ func (s *Storage) ensure(ctx context.Context, one store) error {
 	}
 }
 
-// make adjusts a store as another release, or an operator, made it, or creates it. Most
-// often it is there, and to look costs less than a creation that is refused.
+// make adjusts a store that another release or an operator created, or creates it. It usually
+// exists, and a look costs less than a refused creation.
 func (s *Storage) make(ctx context.Context, one store) error {
 	var err error = jetstream.ErrStreamNotFound
 	if !one.whole {
@@ -156,7 +157,7 @@ func (s *Storage) make(ctx context.Context, one store) error {
 		err = one.create(ctx, s.conn, 1)
 	}
 	if errors.Is(err, jetstream.ErrBucketExists) || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return s.adjust(ctx, one) // another edge made it meanwhile
+		return s.adjust(ctx, one) // another edge created it meanwhile
 	}
 	return err
 }
@@ -169,7 +170,7 @@ func (s *Storage) adjust(ctx context.Context, one store) error {
 	return s.raise(ctx, one, now)
 }
 
-// hint says what to do about a refusal.
+// hint is the advice for a refusal.
 func hint(err error) string {
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && refused.ErrorCode == 10047 {
@@ -182,8 +183,8 @@ func hint(err error) string {
 	return ""
 }
 
-// Away are the buckets and streams that did not answer when last asked, sorted.
-// What needs them fails until they are back, which Keep notices.
+// Away returns the buckets and streams that did not answer at the last check, sorted. Operations on
+// them fail until they are back, which Keep notices.
 func (s *Storage) Away() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,9 +211,8 @@ func (s *Storage) noteBack(one store) {
 	}
 }
 
-// Keep looks after what Ensure made until stop is called: every few seconds, and
-// when the bus is back. What is gone, with the disk that it was on, is made again,
-// and gets back the shared keys that this process knows.
+// Keep maintains the stores until stop is called: every few seconds, and when the bus is back. A
+// store that was lost with its disk is created again, with the shared keys that this process knows.
 func (s *Storage) Keep() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	poke := make(chan struct{}, 1)
@@ -234,8 +234,8 @@ func (s *Storage) Keep() (stop func()) {
 	return func() { unhook(); cancel(); <-done }
 }
 
-// pause waits for the next look at the stores, which comes sooner when poke says so, or when a
-// service was refused. It reports false if the context has ended.
+// pause waits for the next check of the stores, which comes sooner after a poke or a refusal. It
+// reports false if the context has ended.
 func (s *Storage) pause(ctx context.Context, wait time.Duration, poke <-chan struct{}) bool {
 	due := time.Now().Add(wait)
 	timer := time.NewTimer(wait)
@@ -254,7 +254,7 @@ func (s *Storage) pause(ctx context.Context, wait time.Duration, poke <-chan str
 	}
 }
 
-// nextLook is how long the stores are left alone.
+// nextLook is the time until the next check.
 func (s *Storage) nextLook() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +274,7 @@ func (s *Storage) lookAfter(ctx context.Context) {
 	s.spread(ctx, found)
 }
 
-// lookAt returns what a store is; nil if it does not answer.
+// lookAt returns the state of a store; nil if it does not answer.
 func (s *Storage) lookAt(ctx context.Context, one store) *jetstream.StreamInfo {
 	found, err := s.look(ctx, one)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -317,8 +317,8 @@ func (s *Storage) look(ctx context.Context, one store) (*jetstream.StreamInfo, e
 	return found.CachedInfo(), nil
 }
 
-// Shared is bus.Bucket.Shared. While Keep runs, a bucket that was lost gets the
-// value back.
+// Shared is bus.Bucket.Shared. While Keep runs, it also restores the value in a bucket that was
+// lost.
 func (s *Storage) Shared(ctx context.Context, bucket, key string, fresh []byte) ([]byte, error) {
 	value, err := s.conn.Bucket(bucket).Shared(ctx, key, fresh)
 	if err != nil {
@@ -326,7 +326,7 @@ func (s *Storage) Shared(ctx context.Context, bucket, key string, fresh []byte) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// As long as the bucket does.
+	// As long as the bucket keeps entries.
 	ttl := time.Duration(0)
 	if i := slices.IndexFunc(stores, func(one store) bool { return one.stream == "KV_"+bucket }); i >= 0 {
 		ttl = stores[i].demand.MaxAge

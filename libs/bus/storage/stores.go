@@ -25,9 +25,9 @@ const (
 	OutcomeTTL = 24 * time.Hour
 	// NameTTL is how long a name is kept for a service that is not seen.
 	NameTTL = 7 * 24 * time.Hour
-	// ApprovalTTL outlives what may refer to an approval.
+	// ApprovalTTL is longer than the life of anything that refers to an approval.
 	ApprovalTTL = 2 * time.Hour
-	// keyTTL outlives what edges use a key for.
+	// keyTTL is longer than any use of a key by edges.
 	keyTTL = 48 * time.Hour
 )
 
@@ -52,8 +52,8 @@ var stores = []store{
 	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, whole: true, consumed: true},
 }
 
-// Reserved is how many bytes JetStream sets aside for all of it, at each server that
-// has a copy: it makes nothing for which it has no room.
+// Reserved is how many bytes JetStream reserves for all stores, at each server with a copy: it
+// refuses to create a store for which it has no room.
 func Reserved() (bytes int64) {
 	for _, s := range stores {
 		bytes += s.demand.MaxBytes
@@ -64,27 +64,27 @@ func Reserved() (bytes int64) {
 // store is a bucket or a stream.
 type store struct {
 	name string // for people
-	// stream is what JetStream has it as.
+	// stream is its name as a stream of JetStream.
 	stream string
 	create func(ctx context.Context, conn *bus.Conn, replicas int) error
-	// whole: create brings up to date what is there, too.
+	// whole: create also updates an existing store.
 	whole bool
-	// demand is what it has to be, no more.
+	// demand is the minimum configuration.
 	demand jetstream.StreamConfig
 	// bucket is the name of a bucket; empty for a stream.
 	bucket string
-	// shared: services write there too. consumed: services read it, each its part.
+	// shared is set if services write it too, consumed if services read it, each its part.
 	shared, consumed bool
-	// keys is how many entries a bucket of several services has at most; 0 for others.
+	// keys is the most entries of a shared bucket; 0 for others.
 	keys int64
 }
 
 // shared is a bucket in which services write as well, each under its own name. Rollup headers are
-// denied, because one would delete everybody's messages: one message with such a header would
-// remove what all others have written. keys is how many there may be, and makes edges look after
-// the shares of services; 0 is for a bucket that one service writes. lives says that entries have a
-// time to live of their own: NATS refuses one elsewhere, which could be longer than the bucket's
-// age limit.
+// denied, because one would delete the messages of all services: one message with such a header
+// would remove what all others have written. keys is how many there may be, and makes edges look
+// after the shares of services; 0 is for a bucket that one service writes. lives says that entries
+// have a time to live of their own: NATS refuses one elsewhere, which could be longer than the
+// bucket's age limit.
 func shared(cfg jetstream.KeyValueConfig, keys int64, lives bool) store {
 	s := bucket(cfg)
 	s.shared, s.keys, s.demand.MaxMsgs, s.demand.SubjectDeleteMarkerTTL, s.demand.AllowMsgTTL = true, keys, keys, 0, lives
@@ -132,7 +132,7 @@ func stream(cfg jetstream.StreamConfig) store {
 	}
 }
 
-// adjust changes of what there is only what has to be, and returns what it is now.
+// adjust makes only the necessary changes to an existing store, and returns its new configuration.
 func (s store) adjust(ctx context.Context, js jetstream.JetStream) (jetstream.StreamConfig, error) {
 	found, err := js.Stream(ctx, s.stream)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s store) adjust(ctx context.Context, js jetstream.JetStream) (jetstream.St
 	return want, err
 }
 
-// wants is a configuration as it has to be.
+// wants returns the current configuration with the necessary changes.
 func (s store) wants(now jetstream.StreamConfig) jetstream.StreamConfig {
 	want := demanded(now, s.demand)
 	if s.shared {
@@ -156,8 +156,8 @@ func (s store) wants(now jetstream.StreamConfig) jetstream.StreamConfig {
 	return want
 }
 
-// demanded is a configuration with what another one says; a limit of size only if
-// it is larger. What ends entries that the other one keeps is taken away.
+// demanded returns a configuration changed to satisfy demand. A size limit is changed only if
+// demand has a larger one. Settings that would end entries which demand keeps are removed.
 func demanded(now, demand jetstream.StreamConfig) jetstream.StreamConfig {
 	want := now
 	to, from := reflect.ValueOf(&want).Elem(), reflect.ValueOf(demand)

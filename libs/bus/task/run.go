@@ -21,7 +21,7 @@ import (
 type run struct {
 	worker *worker
 	tasks  *Store
-	// stopped ends when the service is to stop at once.
+	// stopped ends when the service must stop immediately.
 	stopped context.Context
 	msg     *nats.Msg
 	id      string
@@ -40,7 +40,7 @@ type outcome struct {
 	err  *fault.Error
 }
 
-// carryOut runs the handler and stores what came of it.
+// carryOut runs the handler and stores its outcome.
 func (r *run) carryOut() {
 	w := r.worker
 	deadline := expiry(r.rec)
@@ -93,16 +93,16 @@ func (r *run) carryOut() {
 	}
 }
 
-// say keeps a status message for the next beat.
+// say keeps a status message for the next heartbeat.
 func (r *run) say(message string) {
 	message = fault.Clip(strings.ToValidUTF8(message, "\uFFFD"))
 	r.said.Store(&message)
 }
 
-// beat keeps the task. It returns false when the task is not this attempt's
-// any more.
+// beat sends a heartbeat, which keeps the task here. It returns false if the task no longer belongs
+// to this attempt.
 func (r *run) beat() bool {
-	_ = r.msg.InProgress() // while NATS is away nobody else can take it either
+	_ = r.msg.InProgress() // while NATS is away no other instance can take it
 	ctx, cancel := context.WithTimeout(r.stopped, beatEvery)
 	defer cancel()
 	var held bool
@@ -118,7 +118,7 @@ func (r *run) beat() bool {
 	return held || err != nil
 }
 
-// look reads the record, and reports whether it is still this attempt's.
+// look reads the record, and reports whether it still belongs to this attempt.
 func (r *run) look(ctx context.Context) (held bool, err error) {
 	rec, revision, err := r.tasks.read(ctx, r.id)
 	if errors.Is(err, bus.ErrNoKey) {
@@ -137,7 +137,7 @@ func (r *run) look(ctx context.Context) (held bool, err error) {
 	return held, nil
 }
 
-// write changes the record as long as it is this attempt's.
+// write changes the record if it still belongs to this attempt.
 func (r *run) write(ctx context.Context, change func(*busv1.TaskRecord)) (held bool, err error) {
 	for {
 		next := proto.CloneOf(r.rec)
@@ -156,8 +156,8 @@ func (r *run) write(ctx context.Context, change func(*busv1.TaskRecord)) (held b
 	}
 }
 
-// conclude stores what came of the run, however long that takes: it has had
-// its effect. It tries often enough to keep the task.
+// conclude stores the outcome of the run, however long that takes, because the run has had its
+// effect. It retries often enough to keep the task here.
 func (r *run) conclude(out outcome) {
 	w := r.worker
 	for {
@@ -188,7 +188,7 @@ func (r *run) conclude(out outcome) {
 	}
 }
 
-// apply makes a record say what came of the run.
+// apply writes the outcome of the run into a record.
 func (o outcome) apply(rec *busv1.TaskRecord, service string) {
 	switch body := o.body.(type) {
 	case *busv1.Result:
@@ -213,16 +213,15 @@ func fail(rec *busv1.TaskRecord, f *fault.Error) {
 	rec.Error.Message = strings.ToValidUTF8(f.Message, "\uFFFD")
 }
 
-// settle takes the message out of the queue if its run is over. Where another
-// attempt is on it, that one does.
+// settle removes the message from the queue if its run is over. If the run belongs to another
+// attempt, that one removes it.
 func (r *run) settle() {
 	if r.rec.Status != busv1.TaskStatus_TASK_STATUS_WORKING || r.rec.Run != r.number {
 		_ = r.msg.Ack()
 	}
 }
 
-// handOver gives the task to another instance at once. It does not count as
-// lost.
+// handOver gives the task to another instance at once. This instance does not count as lost.
 func (r *run) handOver() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.stopped), bus.StopGrace/2)
 	defer cancel()

@@ -1,6 +1,7 @@
-// Package task keeps calls that go on as tasks: a record each in a bucket, and a
-// queue of the runs that are due. Edges create tasks and look at them (Store);
-// services carry them out (Serve).
+// Package task keeps calls that continue as tasks. Each task has a record in a bucket, and each due
+// run has a message in a queue; the record decides which attempt counts. Edges create and read
+// tasks (Store), services run them (Serve). Start reading at Store.CreateFor and, for the instance,
+// at worker.begin.
 package task
 
 import (
@@ -36,12 +37,12 @@ const (
 	// MaxTimeout is the longest time limit of a tool that becomes a task.
 	//limit:time longest run of a task | a longer `timeout` of the policy file counts as this
 	MaxTimeout = Age - Margin
-	// Poll is how long clients are asked to wait between two looks.
+	// Poll is how long clients are asked to wait between two requests for a task.
 	Poll = time.Second
-	// storedTime is how long about a write that was heard of is waited for.
+	// storedTime is roughly how long to wait until an announced write can be read.
 	storedTime = 2 * time.Second
-	// Age is the age limit of the bucket and the stream: a backstop, as each
-	// record carries its own.
+	// Age is the age limit of the bucket and the stream. It is a safety net: each record has its
+	// own time limit.
 	Age = 24 * time.Hour
 )
 
@@ -61,26 +62,26 @@ type Store struct {
 	room   Room
 
 	mu sync.Mutex
-	// queues is when a service's consumer was last seen to.
+	// queues is when each service's consumer was last checked.
 	queues map[string]time.Time
 }
 
-// Open returns the tasks of a bus; package storage makes what they need.
+// Open returns the tasks of a bus; package storage creates their bucket and stream.
 func Open(conn *bus.Conn) *Store {
 	return &Store{conn: conn, bucket: conn.Bucket(bus.TasksBucket), queues: map[string]time.Time{}}
 }
 
-// Room looks after the shares that services have of a bucket.
+// Room enforces the shares of services in a bucket.
 type Room interface {
-	// Admit refuses a service that has more than its share while room is short.
+	// Admit refuses a service that exceeds its share while the bucket is tight.
 	Admit(bucket, service string) error
-	// MakeRoom is Admit for a bucket that is full, once the others have no more than
-	// theirs.
+	// MakeRoom first removes other services' entries beyond their shares from a full bucket, and
+	// then does the same as Admit.
 	MakeRoom(ctx context.Context, bucket, service string) error
 }
 
-// OpenIn is Open for who creates tasks: room makes that possible while some service fills
-// the bucket.
+// OpenIn is Open for a process that creates tasks: with room, that is possible even while a service
+// fills the bucket.
 func OpenIn(conn *bus.Conn, room Room) *Store {
 	t := Open(conn)
 	t.room = room
@@ -92,10 +93,10 @@ func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, 
 	return t.CreateFor(ctx, "", service, req, begun)
 }
 
-// CreateFor makes a task of a call that ended with begun, of who showed a credential,
-// which is a name and no secret. It returns the task's record
-// once it is durable and its first run is due; it may have begun already. The
-// error says executed unknown when the run may be due nevertheless.
+// CreateFor makes a task from a call that ended with begun. credential is the name, not the secret,
+// of the credential that the caller used. It returns the task's record once it is stored and its
+// first run is due; the run may already have begun. The error says executed unknown if the run may
+// be due nevertheless.
 func (t *Store) CreateFor(ctx context.Context, credential, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
 	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTimeout.Milliseconds()))) * time.Millisecond
 	if timeout == 0 {
@@ -119,8 +120,8 @@ func (t *Store) CreateFor(ctx context.Context, credential, service string, req *
 	if err == nil {
 		return rec, nil
 	}
-	// Its message may be in the queue nevertheless. Without the record it does
-	// nothing; a worker that took it has written the record, which then stays.
+	// The message may be in the queue nevertheless. Without the record it has no effect; if a
+	// worker took it, the worker has written the record, which then stays.
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	gone := t.bucket.DeleteAt(undo, req.Id, created)
@@ -136,8 +137,8 @@ func (t *Store) CreateFor(ctx context.Context, credential, service string, req *
 // roomTries is how often room is made for one record: a service may fill it again.
 const roomTries = 5
 
-// begin writes the first record of a task, and returns its revision. Where the bucket is
-// full, room is made.
+// begin writes the first record of a task, and returns its revision. If the bucket is full, it
+// makes room.
 func (t *Store) begin(ctx context.Context, service string, rec *busv1.TaskRecord) (created uint64, err error) {
 	if t.room != nil {
 		if err := t.room.Admit(bus.TasksBucket, service); err != nil {
@@ -154,8 +155,8 @@ func (t *Store) begin(ctx context.Context, service string, rec *busv1.TaskRecord
 	}
 }
 
-// Get returns a task, or bus.ErrNoKey when no task has that id, or none has it any longer.
-// Whose it is, the caller has to look at.
+// Get returns a task, or bus.ErrNoKey if no task has that id, or no longer. The caller must check
+// who owns the task.
 func (t *Store) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
 	rec, _, err := t.read(ctx, id)
 	if err != nil {
@@ -169,9 +170,8 @@ func (t *Store) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
 	return rec, nil
 }
 
-// Answer adds a client's answers, a JSON object, to those of a task. Answers to
-// questions that are not open are ignored. With the last one the next run is
-// due.
+// Answer adds a client's answers, a JSON object, to a task. Answers to questions that are not open
+// are ignored. After the last open question is answered, the next run is due.
 func (t *Store) Answer(ctx context.Context, id string, answers []byte) error {
 	var given map[string]jsontext.Value
 	if err := json.Unmarshal(answers, &given); err != nil {
@@ -214,13 +214,13 @@ func (t *Store) Answer(ctx context.Context, id string, answers []byte) error {
 		if proto.Size(rec) > t.maxTask() {
 			return false, tooLarge()
 		}
-		// First, so that an edge that dies here loses nothing: the worker waits for
-		// the record, and the client was told nothing and repeats.
+		// First, so that an edge that dies here loses nothing: the worker waits for the record, and
+		// the client, which got no reply, repeats the answer.
 		return true, t.due(ctx, id, rec.Run)
 	})
 }
 
-// Running visits the tasks that are not over, in no order. What cannot be read is left out.
+// Running calls f with each task that has not ended, in no order. Unreadable records are left out.
 func (t *Store) Running(ctx context.Context, f func(*busv1.TaskRecord)) error {
 	return t.bucket.Each(ctx, "", func(key string, value []byte) {
 		rec := &busv1.TaskRecord{}
@@ -236,8 +236,7 @@ func (t *Store) Cancel(ctx context.Context, id string) error {
 	return err
 }
 
-// End is Cancel, with the reason that people read. It reports whether this call ended
-// the task.
+// End is Cancel with a reason for people. It reports whether this call ended the task.
 func (t *Store) End(ctx context.Context, id, why string) (cancelled bool, err error) {
 	err = t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
 		cancelled = !terminal(rec)
@@ -249,13 +248,13 @@ func (t *Store) End(ctx context.Context, id, why string) (cancelled bool, err er
 	if err != nil || !cancelled {
 		return false, err
 	}
-	t.conn.Cancel(serviceOf(id), id, string(fault.Cancelled)) // lost, the worker's next look finds out
+	t.conn.Cancel(serviceOf(id), id, string(fault.Cancelled)) // if this is lost, the worker's next look finds out
 	return true, nil
 }
 
-// OnWrite calls f at every change of a task from now on, and when NATS is back
-// after an outage, in which there may have been some. What changed can be read by
-// then. f must not block. stop ends that.
+// OnWrite calls f at every later change of a task, and when NATS is back after an outage, because
+// there may have been changes. When f is called, the change can be read. f must not block. stop
+// ends it.
 func (t *Store) OnWrite(id string, f func()) (stop func(), err error) {
 	if serviceOf(id) == "" {
 		return func() {}, nil
@@ -290,9 +289,9 @@ func (t *Store) OnWrite(id string, f func()) (stop func(), err error) {
 	return func() { unhook(); unsubscribe(); cancel(); <-done }, nil
 }
 
-// stored waits until a write that was heard of can be read: everybody hears it as its
-// writer sends it, which may be before JetStream has it. A write that lost against
-// another one is never there; that other one is heard of too.
+// stored waits until an announced write can be read: listeners receive it when its writer sends it,
+// which may be before JetStream has stored it. A write that lost against another one is never
+// stored; the other one is announced too.
 func (t *Store) stored(ctx context.Context, id string, value []byte) {
 	for wait := time.Millisecond; wait < storedTime; wait *= 2 {
 		now, _, err := t.bucket.Look(ctx, id)
@@ -307,7 +306,7 @@ func (t *Store) stored(ctx context.Context, id string, value []byte) {
 	}
 }
 
-// due puts a run into the queue. Doing so again changes nothing.
+// due puts a run into the queue. Repeating it has no effect.
 func (t *Store) due(ctx context.Context, id string, run uint32) error {
 	data, err := proto.Marshal(&busv1.TaskRun{Id: id, Run: run})
 	if err != nil {
@@ -325,10 +324,10 @@ func (t *Store) due(ctx context.Context, id string, run uint32) error {
 	return nil
 }
 
-// queueEvery is how often it is seen to that a service's consumer is there.
+// queueEvery is how often the consumer of a service is checked.
 const queueEvery = time.Minute
 
-// ensureQueue makes the consumer that the instances of a service share.
+// ensureQueue creates the consumer that the instances of a service share.
 func (t *Store) ensureQueue(ctx context.Context, service string) error {
 	t.mu.Lock()
 	seen := t.queues[service]
@@ -371,14 +370,14 @@ func (t *Store) read(ctx context.Context, id string) (*busv1.TaskRecord, uint64,
 	return rec, revision, nil
 }
 
-// errMoved means that somebody else wrote a record in between.
+// errMoved means that another writer changed a record in between.
 var errMoved = errors.New("the record has changed")
 
-// errUnanswered means that nobody knows whether a record was written.
+// errUnanswered means that it is unknown whether a record was written.
 var errUnanswered = errors.New("the write was not answered")
 
-// write stores a record over the revision given, 0 for none, and returns the
-// new revision. Each write sets the time that is left: the one before lost it.
+// write stores a record over the given revision, 0 for none, and returns the new revision. Each
+// write sets the remaining time to live, because a write discards the earlier one.
 func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint64) (uint64, error) {
 	rec.UpdatedUnixNano = uint64(time.Now().UnixNano())
 	if proto.Size(rec) > t.maxTask() {
@@ -405,9 +404,8 @@ func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint6
 	return ack.Sequence, nil
 }
 
-// change replaces a record by what f makes of it; f is called again when
-// somebody else writes in between. It writes nothing when f returns false. The error of a
-// write that may be stored nevertheless says executed unknown.
+// change lets f modify a record; f is called again if another writer is faster. If f returns false,
+// nothing is written. The error of a write that may be stored nevertheless says executed unknown.
 func (t *Store) change(ctx context.Context, id string, f func(*busv1.TaskRecord) (bool, error)) error {
 	return bus.Swap(func() (bool, error) {
 		rec, revision, err := t.read(ctx, id)
@@ -434,8 +432,8 @@ func tooLarge() *fault.Error {
 	return fault.New(fault.TooLarge, "what a task keeps exceeds the limit of about 1 MiB; pass or return less, or a resource link")
 }
 
-// conclude ends a task. Of the request only its name and owner are kept: its
-// arguments are of no more use.
+// conclude ends a task. It keeps only the name and owner of the request: the arguments are no
+// longer needed.
 func conclude(rec *busv1.TaskRecord, status busv1.TaskStatus, message string) {
 	r := rec.Request
 	rec.Request = &busv1.Request{Id: r.Id, Method: r.Method, Name: r.Name, Identity: r.Identity}
@@ -451,8 +449,8 @@ func expiry(rec *busv1.TaskRecord) time.Time {
 	return time.Unix(0, int64(rec.CreatedUnixNano)).Add(time.Duration(rec.TtlMs) * time.Millisecond)
 }
 
-// newID returns a task's id. It names the service, so that NATS can keep
-// services from each other's tasks; what follows cannot be guessed.
+// newID returns a task's id. It begins with the service, so that NATS permissions can separate the
+// tasks of services; the rest cannot be guessed.
 func newID(service string) string { return service + "." + bus.NewID() }
 
 // serviceOf is the service of a task, empty for a malformed id.
@@ -472,13 +470,13 @@ func serviceOf(id string) string {
 // tokenLength is the length of bus.NewID.
 const tokenLength = 26
 
-// check checks what a service keeps of a task.
+// check checks a record that a service wrote.
 func check(rec *busv1.TaskRecord) error {
 	_, err := wire.Fault(rec.Error, "", false)
 	return errors.Join(err, wire.CheckResult(rec.GetRequest().GetMethod(), rec.Result), wire.CheckQuestions(rec.InputRequests))
 }
 
-// Error is why a task failed.
+// Error returns the fault of a failed task.
 func Error(rec *busv1.TaskRecord) *fault.Error {
 	f, err := wire.Fault(rec.Error, "", false)
 	if err != nil {

@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	// beatEvery is how often an instance says that it still runs a task, and looks
-	// whether the task is still its own.
+	// beatEvery is how often an instance sends a heartbeat for its task, and checks whether the
+	// task is still its own.
 	beatEvery = time.Second
-	// silence is how long after the last beat another instance takes over.
+	// silence is how long after the last heartbeat another instance takes over.
 	//limit:silence silence of an instance that runs a task | another instance runs it
 	silence = 3 * time.Second
-	// maxLost is how many instances a run may lose before the task fails: what
-	// kills one after the other must not go on forever.
+	// maxLost is how many instances a run may lose before the task fails: a run that kills
+	// instances must not continue forever.
 	//limit:call instances that one run of a task may lose | `peer_lost`
 	maxLost = 5
 	// pullTime is how long one request for a task waits at the server.
 	pullTime = 20 * time.Second
 )
 
-// Handler carries out one run of a task. say tells the client how far it
-// is; it never blocks, and only the latest of each second arrives. For context,
-// errors and panics see Handler.
+// Handler carries out one run of a task. say tells the client how far it has come; it never blocks,
+// and only the latest message of each second arrives. For context, errors and panics see
+// bus.Handler.
 type Handler func(ctx context.Context, req *busv1.Request, say func(message string)) (proto.Message, error)
 
-// worker takes the tasks of one service, as many at once as it takes
-// calls.
+// worker runs the tasks of one service, as many concurrently as the server runs calls.
 type worker struct {
 	server  *bus.Server
 	service string
@@ -44,12 +43,12 @@ type worker struct {
 	slots   chan struct{}
 
 	mu sync.Mutex
-	// live has the run that goes on here, by task.
+	// live maps each task to the number of its run in progress here.
 	live map[string]uint32
 }
 
-// Serve takes the tasks of a server's service too, until the server's Drain. It
-// waits in the background for an edge to have made the queue.
+// Serve takes the tasks of a server's service too, until the server's Drain. It waits in the
+// background until an edge has created the queue.
 func Serve(s *bus.Server, handler Handler) {
 	cfg := s.Config()
 	w := &worker{server: s, service: cfg.Service, handler: handler, slots: make(chan struct{}, cfg.Concurrency), live: map[string]uint32{}}
@@ -75,7 +74,7 @@ func (w *worker) pull(ctx context.Context) {
 // work takes tasks until something fails.
 func (w *worker) work(ctx context.Context) error {
 	conn := w.server.Conn()
-	// Edges make it: who makes a consumer says where its messages go.
+	// Edges create the consumer, because its creator decides where its messages go.
 	consumer, err := conn.Pull(Stream.Name, w.service)
 	if err != nil {
 		return err
@@ -106,8 +105,8 @@ func (w *worker) work(ctx context.Context) error {
 	}
 }
 
-// next waits for one message; nil when none came. It asks again when NATS is
-// back: the request before went with the server.
+// next waits for one message; nil if none came. It repeats the request when NATS is back: the
+// earlier one was lost with the server.
 func (w *worker) next(ctx context.Context, consumer *nats.Subscription) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
@@ -138,7 +137,7 @@ func (w *worker) begin(stopped context.Context, msg *nats.Msg) {
 	w.mu.Unlock()
 	switch {
 	case busy && going == due.Run:
-		return // NATS was away and offers what runs here: the beats count for it
+		return // NATS was away and offers a run that is in progress here: its heartbeats count
 	case busy:
 		_ = msg.NakWithDelay(100 * time.Millisecond)
 		return
@@ -154,10 +153,10 @@ func (w *worker) begin(stopped context.Context, msg *nats.Msg) {
 	}
 }
 
-// take makes the run this instance's own, or settles the message.
+// take claims the run for this instance, or settles the message.
 func (r *run) take(meta *nats.MsgMetadata) bool {
 	w := r.worker
-	// Patience grows with each delivery.
+	// The wait grows with each delivery.
 	later := func() {
 		_ = r.msg.NakWithDelay(min(time.Duration(meta.NumDelivered)*100*time.Millisecond, 5*time.Second))
 	}
@@ -165,7 +164,7 @@ func (r *run) take(meta *nats.MsgMetadata) bool {
 		rec, revision, err := r.tasks.read(r.stopped, r.id)
 		switch {
 		case errors.Is(err, bus.ErrNoKey) && meta.NumDelivered > 5, fault.Is(err, fault.Internal):
-			_ = r.msg.Ack() // expired, or never told to anybody
+			_ = r.msg.Ack() // expired, or its creation failed
 			return false
 		case err != nil:
 			later()

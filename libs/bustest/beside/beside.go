@@ -1,6 +1,6 @@
-// Package beside runs NATS servers for a test in a process of their own, one for all
-// servers of a test's process: the race detector then watches our code, and takes no
-// time for the server's, which is tested elsewhere.
+// Package beside runs the NATS servers of a test's process in one separate process. So the race
+// detector checks our code and spends no time on the server's, which is tested elsewhere. Start
+// reading at Start.
 package beside
 
 import (
@@ -16,36 +16,36 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// Program is the environment variable that names the program of the servers. Where it
-// is not set, the program is built.
+// Program is the environment variable that names the program of the servers. If it is not set, the
+// program is built.
 const Program = "BUSBAR_TEST_SERVERS"
 
-// Config says what to start. With DataDir it is the server of libs/natsd, otherwise one
-// of a cluster, which Conf alone describes.
+// Config describes a server. With DataDir it is the server of libs/natsd, otherwise a server of a
+// cluster, described only by Conf.
 type Config struct {
 	Listen, DataDir string
 	// Conf is configuration in NATS's own format.
 	Conf string
-	// Synced has each write on the disk before it is acknowledged.
+	// Synced makes the server sync each write to the disk before it acknowledges it.
 	Synced bool
 }
 
-// Started is a server that runs. One of a cluster is where its configuration says.
+// Started is a running server. A server of a cluster has the address in its configuration.
 type Started struct {
 	ID  int
 	URL string
 }
 
-// State is what a server says of itself.
+// State is a server's own report.
 type State struct {
 	Ready bool
-	// Leads says whether it leads JetStream's cluster.
+	// Leads is set if it leads JetStream's cluster.
 	Leads bool
-	// Peers counts the servers that it may place streams on, where it leads.
+	// Peers counts the servers on which it may place streams, if it leads.
 	Peers int
 	// Routes counts the other servers of its cluster that it is connected to.
 	Routes int
-	// Gateways counts those to other clusters.
+	// Gateways counts its connections to other clusters.
 	Gateways int
 }
 
@@ -61,7 +61,7 @@ type Reloading struct {
 	Conf string
 }
 
-// process is there while a server runs, so that a test's end leaves nothing.
+// process exists while a server runs, so that nothing is left at the end of a test.
 var process struct {
 	mu      sync.Mutex
 	servers int
@@ -88,13 +88,13 @@ func Start(c Config, log io.Writer) (*Server, error) {
 	return s, nil
 }
 
-// Stop ends the server, with what it has on the disk.
+// Stop ends the server and deletes its data.
 func (s *Server) Stop() error {
 	return errors.Join(s.client.Call("Servers.Stop", s.ID, nil), leave())
 }
 
-// Reload has the server, one that Conf alone describes, take another configuration while it
-// runs, as for the signal HUP.
+// Reload gives a running server that is described by Conf another configuration, as for the signal
+// HUP.
 func (s *Server) Reload(conf string) error {
 	return s.client.Call("Servers.Reload", Reloading{s.ID, conf}, nil)
 }
@@ -113,7 +113,7 @@ func (s *Server) Holds(stream string) (bool, error) {
 	return holds, err
 }
 
-// join counts one server more, and starts the process for the first.
+// join counts one more server, and starts the process for the first one.
 func join(log io.Writer) (*rpc.Client, error) {
 	p := &process
 	p.mu.Lock()
@@ -142,7 +142,7 @@ func join(log io.Writer) (*rpc.Client, error) {
 	return p.client, nil
 }
 
-// leave counts one server less, and ends the process after the last.
+// leave counts one server less, and ends the process after the last one.
 func leave() error {
 	p := &process
 	p.mu.Lock()

@@ -1,5 +1,5 @@
-// Package programs builds the programs that tests run as they are shipped, once for
-// all packages: linking them takes longer than most tests.
+// Package programs builds the programs that tests run, in the form in which they are shipped. It
+// builds each once for all packages, because linking takes longer than most tests. Start at Build.
 package programs
 
 import (
@@ -15,15 +15,14 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// built are those that this process has built.
+// built are the programs that this process has built.
 var (
 	mu    sync.Mutex
 	built = map[string]bool{}
 )
 
-// Build brings the programs of these packages, such as ./services/edge/cmd/edge, up
-// to date in .tmp/programs of the repository, and returns the path of each. root is
-// where go.work lies.
+// Build brings the programs of these packages, such as ./services/edge/cmd/edge, up to date in
+// .tmp/programs of the repository, and returns the path of each. root is the directory of go.work.
 func Build(root string, packages ...string) (programs []string, err error) {
 	if root, err = filepath.Abs(root); err != nil {
 		return nil, err
@@ -34,7 +33,7 @@ func Build(root string, packages ...string) (programs []string, err error) {
 	for _, p := range packages {
 		programs = append(programs, filepath.Join(dir, path.Base(p)))
 	}
-	// Whether a program is up to date takes go a second of processor time to say.
+	// The go command needs a second of processor time to find out whether a program is up to date.
 	packages = slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return built[root+p] })
 	if len(packages) == 0 {
 		return programs, nil
@@ -42,7 +41,7 @@ func Build(root string, packages ...string) (programs []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	// One at a time: others find what the first has linked.
+	// One process at a time: others use the programs that the first one has linked.
 	lock := flock.New(filepath.Join(dir, ".lock"))
 	if err := lock.Lock(); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)

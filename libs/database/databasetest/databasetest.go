@@ -1,6 +1,6 @@
-// Package databasetest gives tests a real Postgres: the one that
-// BUSBAR_TEST_DATABASE_URL names, or one of their own, run from the binaries on
-// the machine, installed first where that is possible. It never skips a test.
+// Package databasetest gives tests a real Postgres: the one named by BUSBAR_TEST_DATABASE_URL, or a
+// server that it starts from the binaries on the machine, which it installs first if it can. It
+// never skips a test. Start reading at Main and Postgres.
 package databasetest
 
 import (
@@ -34,7 +34,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Postgres returns the URL of an empty database that is the test's own.
+// Postgres returns the URL of an empty database for this test.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server, err := cluster.url()

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is a Postgres of a test's own, to be stopped and started.
+// Server is a Postgres server for one test, which can stop and start it.
 type Server struct {
 	bin, dir, port string
 	as             *syscall.Credential
@@ -24,8 +24,7 @@ type Server struct {
 	log            *strings.Builder
 }
 
-// Own starts a server that is the test's alone, with settings such as
-// max_connections=10.
+// Own starts a server only for this test, with settings such as max_connections=10.
 func Own(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := newServer(settings...)
@@ -36,7 +35,7 @@ func Own(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Run starts a server for a program that is not a test, and has to Close it.
+// Run starts a server for a program that is not a test. Close it.
 func Run(settings ...string) (*Server, error) { return newServer(settings...) }
 
 // Close stops the server and deletes what it stored.
@@ -48,8 +47,8 @@ func (s *Server) PID() int { return s.run.Process.Pid }
 // URL is the URL of its only database.
 func (s *Server) URL() string { return s.url("postgres") }
 
-// Encrypt gives the server a certificate, with files in PEM, and starts it again. From
-// then on it takes other users than postgres over TLS only, with a password.
+// Encrypt gives the server a certificate, with files in PEM, and starts it again. After that, it
+// accepts users other than postgres only over TLS and with a password.
 func (s *Server) Encrypt(t testing.TB, cert, key string) {
 	t.Helper()
 	var err error
@@ -188,7 +187,7 @@ func (s *Server) Start(t testing.TB) {
 // Freeze stops all of its processes where they are, until Thaw.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 
-// Thaw lets them go on.
+// Thaw lets them continue.
 func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {

@@ -8,8 +8,8 @@
 //		t.Error(r.Text)
 //	}
 //
-// There is no edge: what an edge decides about who may call what is not tested
-// here.
+// There is no edge: an edge's access rules are not tested here. Start reading at Start and
+// Bus.Call.
 package servicetest
 
 import (
@@ -56,18 +56,18 @@ type Bus struct {
 	meta     []byte
 	answers  map[string]any // by key; a declined form is nil
 	approve  *bool
-	// plain callers take no tasks.
+	// plain is set if the caller's client takes no tasks.
 	plain bool
 }
 
-// shared is what all callers of one bus have in common.
+// shared is the state that all callers of one bus have in common.
 type shared struct {
 	config   bus.Config
 	conn     *bus.Conn
 	caller   *bus.Caller
 	registry *registry.Registry
 	tasks    *task.Store
-	changed  chan struct{} // has a value when the registry may have changed
+	changed  chan struct{} // has a value if the registry may have changed
 
 	mu        sync.Mutex
 	instances map[string][]instance
@@ -84,9 +84,8 @@ func Build[E service.Environment](t TB, build service.Build[E], env E) *service.
 	return s
 }
 
-// Join puts an instance on a bus that the test has, until the test ends or what it
-// returns is called; what runs then is cancelled after a second. A failure to
-// start ends the test.
+// Join puts an instance on the test's bus until the test ends or leave is called; calls that still
+// run are cancelled a second later. A failure to start ends the test.
 func Join(t TB, conn *bus.Conn, s *service.Service) (leave func()) {
 	t.Helper()
 	running, err := s.Start(t.Context(), conn)
@@ -170,7 +169,7 @@ func (b *Bus) start(services []*service.Service) error {
 	return nil
 }
 
-// instance is one of a service, with a connection of its own, as a process has.
+// instance is an instance of a service with a connection of its own, like a process.
 type instance struct {
 	*service.Running
 	service *service.Service
@@ -195,7 +194,7 @@ func (b *Bus) add(ctx context.Context, s *service.Service) error {
 	return nil
 }
 
-// stopped is a context that has ended: what still runs is cancelled.
+// stopped is a context that has ended, so that running calls are cancelled.
 func stopped() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -210,7 +209,7 @@ func (b *Bus) As(principal, tenant string, scopes ...string) *Bus {
 	return &other
 }
 
-// WithMeta has calls carry a _meta, anything that marshals to a JSON object.
+// WithMeta returns the bus for calls with a _meta, anything that marshals to a JSON object.
 func (b *Bus) WithMeta(meta any) *Bus {
 	b.t.Helper()
 	other := *b
@@ -221,15 +220,15 @@ func (b *Bus) WithMeta(meta any) *Bus {
 	return &other
 }
 
-// WithKey has calls carry an idempotency key.
+// WithKey returns the bus for calls with an idempotency key.
 func (b *Bus) WithKey(key string) *Bus {
 	other := *b
 	other.key = key
 	return &other
 }
 
-// Answer accepts what a tool asks under a key. The values of a form are anything that marshals to a
-// JSON object; what a model said is a string; roots are a []service.Root.
+// Answer sets the answer to a tool's question with this key. The values of a form are anything that
+// marshals to a JSON object; a model's answer is a string; roots are a []service.Root.
 func (b *Bus) Answer(key string, content any) *Bus {
 	other := *b
 	other.answers = maps.Clone(b.answers)
@@ -240,11 +239,11 @@ func (b *Bus) Answer(key string, content any) *Bus {
 	return &other
 }
 
-// Decline declines the form that a tool shows under a key.
+// Decline declines a tool's form with this key.
 func (b *Bus) Decline(key string) *Bus { return b.Answer(key, nil) }
 
-// Approve is a person's word on calls that need approval. Such a call ends the
-// test without it.
+// Approve sets a person's decision on calls that need approval. Without it, such a call ends the
+// test.
 func (b *Bus) Approve(yes bool) *Bus {
 	other := *b
 	other.approve = &yes
@@ -258,21 +257,20 @@ func (b *Bus) WithoutTasks() *Bus {
 	return &other
 }
 
-// Stubbed takes the place of a tool that the service under test calls. arguments are JSON.
-// Its value becomes the tool's structured result; a string, its text. Its error is what
-// the tool itself says went wrong.
+// Stubbed replaces a tool that the service under test calls. arguments are JSON. Its value becomes
+// the tool's structured result, a string the text. Its error becomes the tool's own failure.
 type Stubbed func(arguments []byte) (any, error)
 
-// Stub takes the place of a tool for the calls that services make; see the function Stub
-// for one whose arguments are a struct.
+// Stub replaces a tool for the calls that services make; for arguments in a struct, see the
+// function Stub.
 func (b *Bus) Stub(tool string, f Stubbed) {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
 	b.shared.stubs[tool] = f
 }
 
-// Stub takes the place of a tool for the calls that services make. In has the arguments.
-// Arguments that are no In end the call as the tool's own failure.
+// Stub replaces a tool for the calls that services make. In is a struct of the arguments. Arguments
+// that do not fit In end the call as the tool's own failure.
 func Stub[In, Out any](b *Bus, tool string, f func(in In) (Out, error)) {
 	b.Stub(tool, func(arguments []byte) (any, error) {
 		var in In

@@ -16,9 +16,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
-// Result is how a call of a tool ended, and what was heard of it before.
+// Result is the end of a call of a tool, with the notifications before it.
 type Result struct {
-	// Text is the text of Content, block by block.
+	// Text is the text of all blocks of Content.
 	Text string
 	// Content is a JSON array.
 	Content jsontext.Value
@@ -28,7 +28,7 @@ type Result struct {
 	Meta jsontext.Value
 	// IsError marks the tool's own failure: Text says what went wrong.
 	IsError bool
-	// Err is why there is no result: a *fault.Error. Nil when there is one.
+	// Err is the reason why there is no result: a *fault.Error. It is nil if there is a result.
 	Err error
 
 	Progress []Progress
@@ -96,7 +96,7 @@ func Call[Out any](b *Bus, tool string, args any) (Out, error) {
 	return out, b.Call(tool, args).Into(&out)
 }
 
-// read takes the result of a tool, and requires that it is as the tool says.
+// read reads the result of a tool, and requires that it matches the tool's definition.
 func (r *Result) read(b *Bus, tool string, result *busv1.Result) {
 	b.t.Helper()
 	var body struct {
@@ -113,7 +113,7 @@ func (r *Result) read(b *Bus, tool string, result *busv1.Result) {
 	}
 	t, _, err := b.tool(b.t.Context(), tool)
 	if err != nil {
-		return // it went away meanwhile
+		return // the tool was removed meanwhile
 	}
 	var described mcp.Tool
 	if err := json.Unmarshal(t.Json, &described, json.RejectUnknownMembers(false)); err != nil || described.OutputSchema == nil {
@@ -194,7 +194,7 @@ func (r *Result) hear(f *busv1.Frame) {
 	}
 }
 
-// answer answers questions as the test said.
+// answer answers questions as the test has set them.
 func (b *Bus) answer(r *Result, questions []byte) ([]byte, error) {
 	var open map[string]struct {
 		Method string         `json:"method"`

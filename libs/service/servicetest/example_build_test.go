@@ -10,15 +10,16 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// notesEnv are the settings of a service that stores something: --greeting and
-// NOTES_GREETING, and those of service.DataEnv.
+// notesEnv are the settings of a service that stores something: service.DataEnv, and --greeting or
+// NOTES_GREETING.
 type notesEnv struct {
 	service.DataEnv
 	Greeting string `env:"NOTES_GREETING" default:"Dear diary" help:"How each note begins (default ${default})."`
 	Key      string `env:"NOTES_KEY" secret:"" hidden:"" help:"Key of the printer."`
 }
 
-// newNotes is a service.Build. What it opens is closed when the instance stops.
+// newNotes is a service.Build. It registers the cleanup that closes its file when the instance
+// stops.
 func newNotes(_ context.Context, env notesEnv) (*service.Service, error) {
 	notes, err := os.OpenFile(env.File("notes.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -36,7 +37,7 @@ func newNotes(_ context.Context, env notesEnv) (*service.Service, error) {
 	return s, nil
 }
 
-// A service with settings and a file of its own. One that keeps rows is in examples/notes.
+// A service with its own settings and file. A service with a database is in examples/notes.
 func Example_build() {
 	// In a program: service.Main("notes", newNotes). In a test:
 	t := &example{}

@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// A call that takes long goes on as a task, at any instance.
+// A long call continues as a task, at any instance.
 func Example_taskRequired() {
 	s := service.New("renderer", quietly)
 	service.AddTool(s, service.Tool{Name: "render", Task: service.TaskRequired, ReadOnly: true},
@@ -57,8 +57,8 @@ func Example_tool_requiresUserApproval() {
 	// the user did not approve the call
 }
 
-// A service that keeps keys with its data has each effect once, however often a
-// call is repeated. Without KeepsKeys an edge sees to that, for 24 hours.
+// A service that stores idempotency keys with its data causes each effect once, however often a
+// call is repeated. Without KeepsKeys an edge ensures that, for 24 hours.
 func Example_callIdempotencyKey() {
 	var sent atomic.Int32
 	done := map[string]string{} // in a service: a table, written in the transaction of the effect
@@ -79,7 +79,7 @@ func Example_callIdempotencyKey() {
 	// Output: letter 1 letter 1
 }
 
-// Handlers know who calls.
+// Handlers know their caller.
 func Example_callPrincipal() {
 	s := service.New("who", quietly)
 	service.AddTool(s, service.Tool{Name: "whoami", ReadOnly: true}, func(_ context.Context, call *service.Call, _ struct{}) (string, error) {

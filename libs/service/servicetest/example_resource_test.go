@@ -89,8 +89,8 @@ func Example_serviceAddPrompt() {
 	// [Go Rust] <nil>
 }
 
-// Prompts of a tenant are listed and rendered for its principals alone, here with one
-// that every tenant has.
+// Prompts of a tenant are listed and rendered only for its principals. Here every tenant has one
+// prompt.
 func Example_serviceListPrompts() {
 	greeting := func(call *service.Call) service.ServedPrompt {
 		tenant := call.Tenant()

@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// What a field takes is said in its tag, and has been checked before the handler runs.
+// A field's tag limits its values, which are checked before the handler runs.
 func Example_addTool_schemaTags() {
 	type placing struct {
 		Item     string `json:"item" jsonschema:"what is ordered" schema:"enum=lamp|chair"`
@@ -34,7 +34,7 @@ func Example_addTool_schemaTags() {
 	// Invalid arguments: /item: value must be one of 'lamp', 'chair'; /quantity: maximum: got 101, want 100
 }
 
-// A failure says what it means. A model reads the text, and a program the reason.
+// Each kind of failure has its own function. A model reads the text, a program the reason.
 func Example_notFound() {
 	s := service.New("shop", quietly)
 	service.AddTool(s, service.Tool{Name: "cancel"}, func(_ context.Context, _ *service.Call, in struct {
@@ -78,7 +78,7 @@ func Example_askFor() {
 	service.AddTool(s, service.Tool{Name: "reserve"}, func(_ context.Context, call *service.Call, _ struct{}) (string, error) {
 		t, action, err := service.AskFor[table](call, "table", "Which table?")
 		if err != nil {
-			return "", err // as it is: the call goes on when the answer is here
+			return "", err // unchanged: the call continues when the answer arrives
 		}
 		if action != service.Accepted {
 			return "", service.Errorf("the user wants no table")
@@ -95,7 +95,7 @@ func Example_askFor() {
 	// the user wants no table
 }
 
-// The result of another tool is a value; its failure is one that the handler may return.
+// The result of another tool is a value; its failure is an error that the handler may return.
 func Example_callTo() {
 	type rate struct {
 		Rate float64 `json:"rate"`
@@ -171,7 +171,7 @@ func Example_addTemplate() {
 	// there is no order 2
 }
 
-// A handler knows who calls, and its log says so.
+// A handler knows its caller, and its log records show the caller.
 func Example_callLogger() {
 	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "call" || a.Key == "instance" {
@@ -199,7 +199,7 @@ func Example_callLogger() {
 	// done
 }
 
-// What a service tells models, edges give to clients as they connect.
+// Edges give a service's instructions for models to clients as they connect.
 func Example_withInstructions() {
 	s := service.New("shop", quietly, service.WithInstructions("Orders are in euros. Ask shop_find for an id before you change one."))
 	t := &example{}
@@ -228,7 +228,7 @@ func Example_withMiddleware() {
 	// for ada
 }
 
-// Two versions of a tool are there at once; the newest has the name.
+// Two versions of a tool are served side by side; the newest has the plain name.
 func Example_tool_version() {
 	s := service.New("shop", quietly)
 	service.AddTool(s, service.Tool{Name: "price", Version: 1, ReadOnly: true}, func(context.Context, *service.Call, struct{}) (int, error) {
@@ -244,7 +244,7 @@ func Example_tool_version() {
 	// Output: 7 EUR 7
 }
 
-// Content and _meta go as they are, such as those that another server gave.
+// Content and _meta are passed on unchanged, for example from another server.
 func Example_result() {
 	s := service.New("proxy", quietly)
 	service.AddTool(s, service.Tool{Name: "look", ReadOnly: true}, func(context.Context, *service.Call, struct{}) (*service.Result, error) {
@@ -263,7 +263,7 @@ func Example_result() {
 	// {"example.com/source":"upstream"}
 }
 
-// Definitions that come from elsewhere are tried: what is wrong is left out, and named.
+// Try adds definitions from elsewhere: invalid ones are left out and named.
 func Example_try() {
 	type definition struct{ name, schema string }
 	s := service.New("bridge", quietly)

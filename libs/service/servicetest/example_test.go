@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// example is what a testing.T is to a test: it puts a bus under each example.
+// example replaces the testing.T of a test, so that an example can start a bus.
 type example struct{ cleanups []func() }
 
 func (e *example) Helper()                  {}
@@ -127,7 +127,7 @@ func Example_callAsk() {
 		}
 		answers, err := call.Ask(service.Elicit("seats", "How many of you are there?", form))
 		if err != nil {
-			return "", err // as it is: the call goes on when the answer is here
+			return "", err // unchanged: the call continues when the answer arrives
 		}
 		var said struct {
 			Seats int `json:"seats"`

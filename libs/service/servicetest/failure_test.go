@@ -15,8 +15,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// Each kind of failure is told to the model where it is a tool's, with its kind for
-// programs, and is an error of the protocol elsewhere.
+// Each kind of failure of a tool reaches the model, with its kind for programs; elsewhere it is an
+// error of the protocol.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -39,7 +39,7 @@ func TestFailures(t *testing.T) {
 	}
 	s := service.New("svc", quietly)
 	for name, c := range cases {
-		err := errors.Join(errors.New("secret"), c.err) // what wraps it stays here
+		err := errors.Join(errors.New("secret"), c.err) // the wrapping error is not sent
 		service.AddTool(s, service.Tool{Name: toolName(name)}, func(context.Context, *service.Call, struct{}) (string, error) { return "", err })
 		s.AddResource(mcp.Resource{URI: "f://" + toolName(name), Name: name}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
 			return nil, err
@@ -79,8 +79,8 @@ func toolName(s string) string {
 	return string(name)
 }
 
-// What the schema allows and the type of a field does not is refused by name, with the form
-// that it wants.
+// A value that the schema allows but the type of its field does not is refused by name, with the
+// expected form.
 func TestArgumentsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	type fields struct {
@@ -133,7 +133,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A failure of a tool that another one calls is one of the same kind there.
+// A failure of a nested tool has the same kind in the calling tool.
 func TestCallTo(t *testing.T) {
 	t.Parallel()
 	type rate struct {

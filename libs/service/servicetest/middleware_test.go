@@ -15,8 +15,8 @@ import (
 
 type tenantKey struct{}
 
-// Middleware stands around every handler, the first one outermost: it sees what is
-// called and how that ends, gives the context, and may refuse.
+// Middleware stands around every handler, the first one outermost: it sees each call and its end,
+// sets the context, and may refuse the call.
 func TestMiddleware(t *testing.T) {
 	t.Parallel()
 	var heard []string
@@ -78,8 +78,8 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
-// Several versions of a tool are there at once, whichever was added first; the newest has
-// the name.
+// Several versions of a tool are served side by side, in whatever order they were added; the newest
+// has the plain name.
 func TestVersionsOfATool(t *testing.T) {
 	t.Parallel()
 	s := service.New("svc", quietly, service.WithNamespace("shop"))

@@ -17,8 +17,8 @@ import (
 // maxDepth is the limit of an edge: how deep tools may call tools.
 const maxDepth = 4
 
-// delegate lets a service call tools on behalf of this caller. An edge seals
-// it; here nobody lies.
+// delegate lets a service call tools on behalf of this caller. An edge seals the delegation; a test
+// does not need that.
 func (b *Bus) delegate(svc string, depth uint32) ([]byte, error) {
 	return proto.Marshal(&busv1.Delegation{Identity: b.identity, Service: svc, Depth: depth})
 }
@@ -49,7 +49,7 @@ func (b *Bus) nested(ctx context.Context, req *busv1.Request, out *bus.Responder
 	}
 	again := b.request(mcp.MethodToolsCall, req.Name)
 	again.Arguments, again.IdempotencyKey, again.Identity = req.Arguments, req.IdempotencyKey, d.Identity
-	again.Client.Capabilities = []byte("{}") // nobody can be asked on the way
+	again.Client.Capabilities = []byte("{}") // the caller cannot be asked meanwhile
 	again.AskFirst = !t.ReadOnly
 	if t.CallsTools {
 		if again.Delegation, err = (&Bus{identity: d.Identity}).delegate(svc, d.Depth+1); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-// A handler may return the failure of a tool that it called as it is: its client is not
-// told that nothing ran when another tool has run before.
+// A handler may return the failure of a nested tool unchanged: its client is not told that nothing
+// ran if another tool has run before.
 func TestFailureAfterANestedEffect(t *testing.T) {
 	t.Parallel()
 	s := service.New("chain")

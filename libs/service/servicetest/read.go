@@ -50,7 +50,7 @@ func (b *Bus) Read(uri string) ([]mcp.ResourceContents, error) {
 	return all, nil
 }
 
-// reads reports whether a service reads a URI, by the order of an edge.
+// reads reports whether a service reads a URI, by the rules of an edge.
 func reads(c *busv1.Catalogue, uri string) bool {
 	for _, r := range c.GetResources() {
 		if r.Uri == uri {
@@ -111,8 +111,8 @@ func (b *Bus) Prompt(name string, arguments map[string]string) ([]Message, error
 	return all, nil
 }
 
-// CompletePrompt returns what is suggested for an argument of a prompt of which
-// typed has been entered. others are the arguments already known; nil for none.
+// CompletePrompt returns the suggestions for an argument of a prompt. typed is the text entered so
+// far; others are the arguments already known, nil for none.
 func (b *Bus) CompletePrompt(prompt, argument, typed string, others map[string]string) ([]string, error) {
 	b.t.Helper()
 	p := &mcp.CompleteParams{}
@@ -120,7 +120,7 @@ func (b *Bus) CompletePrompt(prompt, argument, typed string, others map[string]s
 	return b.complete(p, argument, typed, others)
 }
 
-// CompleteResource returns what is suggested for a variable of a URI template.
+// CompleteResource returns the suggestions for a variable of a URI template.
 func (b *Bus) CompleteResource(template, variable, typed string, others map[string]string) ([]string, error) {
 	b.t.Helper()
 	p := &mcp.CompleteParams{}
@@ -174,7 +174,7 @@ func (b *Bus) prompter(name string) string {
 	return b.service((*busv1.Catalogue).GetListsPrompts)
 }
 
-// service is the first service whose catalogue does; empty for none.
+// service is the first service whose catalogue does accepts; empty for none.
 func (b *Bus) service(does func(*busv1.Catalogue) bool) string {
 	for _, s := range b.shared.registry.Services() {
 		if does(s.Catalogue) {
@@ -193,8 +193,8 @@ func (b *Bus) ask(svc string, req *busv1.Request) ([]byte, error) {
 	return frame.GetResult().GetJson(), nil
 }
 
-// Instructions are what a service tells models, in its own words; edges limit them and join the
-// instructions of all services. Empty for none.
+// Instructions returns a service's own instructions for models, empty for none; edges limit them
+// and join the instructions of all services.
 func (b *Bus) Instructions(service string) string {
 	for _, s := range b.Services() {
 		if s.Name == service {
@@ -204,5 +204,5 @@ func (b *Bus) Instructions(service string) string {
 	return ""
 }
 
-// Services are those on the bus now, by name.
+// Services returns the services on the bus, by name.
 func (b *Bus) Services() []registry.Service { return b.shared.registry.Services() }

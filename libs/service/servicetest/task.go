@@ -11,7 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// Task is a call that goes on after its request.
+// Task is a call that continues after its request.
 type Task struct {
 	b             *Bus
 	id            string
@@ -82,7 +82,7 @@ func (t *Task) Wait() *Result {
 	return t.r
 }
 
-// follow looks at each state of the task until there is one that will do.
+// follow reads each state of the task until done accepts one.
 func (t *Task) follow(otherwise string, done func(context.Context, *busv1.TaskRecord) bool) {
 	t.b.t.Helper()
 	ctx, cancel := context.WithTimeout(t.b.t.Context(), taskTime)
@@ -114,9 +114,9 @@ func (t *Task) follow(otherwise string, done func(context.Context, *busv1.TaskRe
 	}
 }
 
-// KillInstance waits until an instance runs the task and has it end as a process that is
-// killed: without a word. Another instance of the service, which is started before, takes
-// the task over after the 3 s in which it is missed.
+// KillInstance waits until an instance runs the task, and ends that instance like a killed process:
+// without a message. Another instance, which is started before, takes the task over after 3 s of
+// silence.
 func (t *Task) KillInstance() {
 	t.b.t.Helper()
 	var worker string
@@ -141,13 +141,13 @@ func (t *Task) KillInstance() {
 		t.b.t.Fatalf("servicetest: %v", err)
 	}
 	killed.conn.Close()
-	_ = killed.Stop(stopped()) // what runs there ends, unheard
+	_ = killed.Stop(stopped()) // its calls end, and nothing is sent
 }
 
 // ID is the id of the task, and of the call in each of its runs.
 func (t *Task) ID() string { return t.id }
 
-// Message is what the task last said of how far it is.
+// Message is the task's latest status message.
 func (t *Task) Message() string {
 	t.b.t.Helper()
 	rec, err := t.b.shared.tasks.Get(t.b.t.Context(), t.id)
@@ -165,8 +165,8 @@ func (t *Task) Cancel() {
 	}
 }
 
-// Replace stops every instance of a service at once, with what runs there, and
-// starts another.
+// Replace stops every instance of a service at once, with its running calls, and starts another
+// one.
 func (b *Bus) Replace(s *service.Service) {
 	b.t.Helper()
 	b.shared.mu.Lock()

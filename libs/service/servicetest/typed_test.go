@@ -26,7 +26,8 @@ func text(s string) []mcp.PromptMessage {
 	return []mcp.PromptMessage{{Role: "user", Content: mcp.Text(s)}}
 }
 
-// What a struct says of a prompt's arguments is shown, asked for, completed and read.
+// The tags of a struct of prompt arguments are shown to clients, checked, used for completion, and
+// read.
 func TestTypedPrompt(t *testing.T) {
 	t.Parallel()
 	s := service.New("svc", quietly)

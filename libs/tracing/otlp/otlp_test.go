@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// Not parallel, as all tests here: the environment is that of the process.
+// Not parallel, as all tests here: the environment belongs to the whole process.
 func TestOff(t *testing.T) {
 	for name, env := range map[string]map[string]string{
 		"nothing":     {},
@@ -59,8 +59,8 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// Clients that ask for a trace of every call get as many as there is room for, and do
-// not take the room of the edge's own.
+// Clients that ask for a trace of every call get as many as the limit allows, and do not use up the
+// limit of the edge's own traces.
 func TestBounds(t *testing.T) {
 	const perSecond, calls = 5, 1000
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A service begins no trace, and records what its caller does.
+// A service begins no trace, and records a call if its caller does.
 func TestService(t *testing.T) {
 	collector := otlptest.Start(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
@@ -144,7 +144,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// A collector that is away costs the spans, and neither time nor memory without end.
+// If the collector is away, spans are lost, but no calls are delayed and memory stays limited.
 func TestAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
@@ -164,7 +164,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The conventions that we follow are those of the version that is named.
+// The spans follow the named version of the conventions.
 func TestConventions(t *testing.T) {
 	for ours, theirs := range map[string]mcpconv.MethodNameAttr{
 		mcp.MethodToolsCall: mcpconv.MethodNameToolsCall, mcp.MethodResourcesRead: mcpconv.MethodNameResourcesRead, mcp.MethodPromptsGet: mcpconv.MethodNamePromptsGet,

@@ -17,27 +17,26 @@ const (
 	// MaxContent is in bytes.
 	//limit:store content of a resource | `too_large`
 	MaxContent = 16 << 20
-	// SmallRead is the size up to which a content is read without asking, in bytes.
+	// SmallRead is the largest content that is read without admission, in bytes.
 	SmallRead = 256 << 10
-	// MaxURI, MaxName and MaxDescription are in bytes; MaxName is that of title
-	// and MIME type as well.
+	// MaxURI, MaxName and MaxDescription are in bytes; MaxName also limits title and MIME type.
 	MaxURI = 2048
 	//limit:store.bytes name, title or MIME type of a resource | `invalid_params`
 	MaxName = 512
 	//limit:store description of a resource | `invalid_params`
 	MaxDescription = 8 << 10
-	// MaxTenant is that of a tenant and of a caller.
+	// MaxTenant limits the names of tenants and of callers, in bytes.
 	MaxTenant = 256
-	// SearchedText is how much of a text Query.Text looks at.
+	// SearchedText is how much of a text Query.Text searches, in bytes.
 	//limit:store text of one resource that a search reads | the rest is ignored
 	SearchedText = 64 << 10
 	// MaxWords is how many words a Query may have.
 	MaxWords = 8
 )
 
-// CheckURI requires an absolute URI: a scheme, a colon and something behind it,
-// in UTF-8 without spaces, control characters and noncharacters. URIs are
-// compared byte by byte and never resolved. InvalidParams otherwise.
+// CheckURI requires an absolute URI: a scheme, a colon and at least one more character, in UTF-8
+// without spaces, control characters and noncharacters. URIs are compared byte by byte and never
+// resolved. The error is InvalidParams.
 func CheckURI(uri string) error {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	ok = ok && rest != "" && scheme != ""
@@ -60,7 +59,7 @@ func CheckURI(uri string) error {
 	return nil
 }
 
-// Check requires a name and bounds every text. InvalidParams otherwise.
+// Check requires a name and limits every text. The error is InvalidParams.
 func (r Resource) Check() error {
 	if err := CheckURI(r.URI); err != nil {
 		return err
@@ -95,8 +94,8 @@ func (r Resource) Check() error {
 	return nil
 }
 
-// Check bounds the content, and requires that text is UTF-8. TooLarge or
-// InvalidParams otherwise.
+// Check limits the content, and requires that text is UTF-8. The error is TooLarge or
+// InvalidParams.
 func (c Content) Check() error {
 	if len(c.Bytes) > MaxContent {
 		return fault.New(fault.TooLarge, "the content has %d bytes; the limit is %d", len(c.Bytes), MaxContent)
@@ -107,22 +106,22 @@ func (c Content) Check() error {
 	return nil
 }
 
-// ContentOf is text if bytes are UTF-8 without NUL.
+// ContentOf makes a content from bytes: text if they are UTF-8 without NUL.
 func ContentOf(b []byte) Content {
 	return Content{Bytes: b, Binary: !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0}
 }
 
-// NotFound is the error for a URI that nothing is stored under.
+// NotFound is the error for a URI without a stored resource.
 func NotFound(uri string) error {
 	return fault.New(fault.UnknownResource, "Resource not found: %s", fault.Clip(uri)).With(data(uri, 0))
 }
 
-// Taken is the error for a URI that something is stored under already.
+// Taken is the error for a URI that already has a resource.
 func Taken(uri string, present int64) error {
 	return fault.New(fault.Conflict, "there is a resource %s already, at revision %d; update it instead", fault.Clip(uri), present).With(data(uri, present))
 }
 
-// Changed is the error for an expected revision that is not the present one.
+// Changed is the error if the expected revision is not the present one.
 func Changed(uri string, expected, present int64) error {
 	return fault.New(fault.Conflict, "resource %s is at revision %d, not %d; read it again", fault.Clip(uri), present, expected).With(data(uri, present))
 }

@@ -1,5 +1,5 @@
-// Package store is what keeps resources: the contract of a Store, which
-// store/table fulfils and store/storetest checks.
+// Package store is the contract for storing resources. Package table implements it, and package
+// storetest checks implementations. Start reading at Store.
 package store
 
 import (
@@ -19,7 +19,7 @@ type Resource struct {
 	Description string           `json:"description,omitzero"`
 	MIMEType    string           `json:"mimeType"`
 	Annotations *mcp.Annotations `json:"annotations,omitzero"`
-	// Binary says that the content is not text.
+	// Binary is set if the content is not text.
 	Binary bool `json:"binary,omitzero"`
 	// Size of the content in bytes.
 	Size int64 `json:"size"`
@@ -29,31 +29,30 @@ type Resource struct {
 	Updated  time.Time `json:"updated"`
 }
 
-// Content is what is read of a resource: text in UTF-8, or any bytes.
+// Content is the content of a resource: text in UTF-8, or any bytes.
 type Content struct {
 	Bytes  []byte
 	Binary bool
 }
 
-// Change is what an update changes; nil leaves as it is.
+// Change is the content of an update; nil fields stay unchanged.
 type Change struct {
 	Name, Title, Description, MIMEType *string
 	Annotations                        *mcp.Annotations
-	// Content replaces the content, and with Append goes behind it, which must be
-	// of the same kind.
+	// Content replaces the content; with Append it is added at the end, and must be of the same
+	// kind.
 	Content *Content
 	Append  bool
 }
 
-// Query says what to list. Conditions that are set must all hold; letters are
-// compared without case.
+// Query selects resources. All set conditions must hold; case is ignored.
 type Query struct {
-	// Prefix is what the URI begins with.
+	// Prefix is the beginning of the URI.
 	Prefix string
 	// Name is part of the name or title.
 	Name string
-	// Text are words, each of which is part of the name, title, description, URI
-	// or the first SearchedText bytes of a text; at most MaxWords.
+	// Text has at most MaxWords words. Each must be part of the name, title, description, URI or
+	// the first SearchedText bytes of a text.
 	Text string
 	// MIMEType is the type, or a family such as image/*.
 	MIMEType string
@@ -65,7 +64,7 @@ type Event struct {
 	// Kind is created, updated or deleted.
 	Kind     string
 	Revision int64
-	// Listed says that the resource's entry in a list is another.
+	// Listed is set if the resource's entry in lists has changed.
 	Listed bool
 }
 
@@ -80,49 +79,46 @@ const (
 // other's. Its methods may be used from any goroutine, and any number of
 // processes may have a Store on one database if that is Postgres.
 //
-// Every failure that a caller can do something about is a *fault.Error. A
-// database that is away or does not answer is Unavailable, within 250 ms if no
-// connection can be had and nobody gives one back; executed is "unknown" if it was lost at the commit, and
-// else "no". An error leaves nothing behind.
+// Every failure that a caller can do something about is a *fault.Error. A database that is away or
+// does not answer is Unavailable, within 250 ms if there is no free connection and none is
+// returned. Executed is "unknown" if the connection was lost at the commit, otherwise "no". After
+// an error nothing is stored.
 //
 // Each write with an effect leaves an Event, in the same transaction, and one with a
 // database.Key has that effect once.
 type Store interface {
-	// Create adds a resource; of r, what the store gives itself is ignored (Size,
-	// Revision, times). Conflict with the present revision when the URI is taken,
-	// InvalidParams and TooLarge as CheckURI, Resource.Check and Content.Check say;
-	// TooLarge also when more would be kept for the tenant than may be.
+	// Create adds a resource. It ignores the fields of r that the store sets itself (Size,
+	// Revision, times). Errors are Conflict with the present revision if the URI is taken,
+	// InvalidParams and TooLarge from CheckURI, Resource.Check and Content.Check, and TooLarge
+	// beyond the tenant's limit.
 	Create(ctx context.Context, r Resource, c Content, key database.Key) (Resource, error)
 
-	// Stat returns a resource without its content; UnknownResource when there is
-	// none.
+	// Stat returns a resource without its content, or UnknownResource.
 	Stat(ctx context.Context, tenant, uri string) (Resource, error)
 
-	// Read returns a resource and its content as of one revision; UnknownResource
-	// when there is none. With admit, a content of more than SmallRead bytes is read
-	// only after admit has returned nil for its size; its error is returned as it is.
+	// Read returns a resource and its content at one revision, or UnknownResource. With admit, a
+	// content of more than SmallRead bytes is read only after admit has returned nil for its size;
+	// its error is returned unchanged.
 	Read(ctx context.Context, tenant, uri string, admit func(size int64) error) (Resource, Content, error)
 
-	// Update changes a resource and returns it as it is then. If expected is not
-	// 0, the revision must be that; otherwise Conflict, whose data has the present
-	// one. Of updates at the same time that expect the same revision, one
-	// succeeds. UnknownResource when there is no such resource.
+	// Update changes a resource and returns its new state. If expected is not 0, it must be the
+	// present revision; otherwise the error is Conflict, whose data has the present one. If
+	// concurrent updates expect the same revision, one succeeds. The error is UnknownResource if
+	// there is no such resource.
 	Update(ctx context.Context, tenant, uri string, expected int64, c Change, key database.Key) (Resource, error)
 
-	// Delete removes a resource and returns what it was. Conflict and
-	// UnknownResource as with Update.
+	// Delete removes a resource and returns its last state. Errors are Conflict and UnknownResource
+	// as for Update.
 	Delete(ctx context.Context, tenant, uri string, expected int64, key database.Key) (Resource, error)
 
-	// List returns at most limit resources in the order of their URIs' bytes, from
-	// the first after a URI on; empty begins. more says that others follow. A
-	// resource that is there all the while is on exactly one of the pages that are
-	// read by going on after the last URI of the one before.
+	// List returns at most limit resources in the byte order of their URIs, beginning after a URI;
+	// empty begins with the first. more is set if others follow. If each page continues after the
+	// last URI of the previous one, a resource that exists the whole time is on exactly one page.
 	List(ctx context.Context, tenant string, q Query, after string, limit int) (page []Resource, more bool, err error)
 
-	// Relay gives publish events that were not published yet, at most limit, those
-	// of one resource in their order, and forgets them when it returns nil. One
-	// Relay at a time runs on a database; others return 0 at once. Each event is
-	// given to publish at least once. n is how many were published.
+	// Relay passes unpublished events to publish, at most limit, in order for each resource, and
+	// deletes them when publish returns nil. Only one Relay at a time runs on a database; others
+	// return 0 at once. Each event is passed to publish at least once. n is the number published.
 	Relay(ctx context.Context, limit int, publish func(context.Context, []Event) error) (n int, err error)
 
 	// Close closes the database.

@@ -1,5 +1,5 @@
-// Package subject has every subject of the bus. Nothing else in Busbar writes
-// one.
+// Package subject has every subject of the bus; no other package of Busbar composes one. Each
+// function makes or reads one kind of subject. Start reading at Call and Reply.
 package subject
 
 import (
@@ -25,23 +25,23 @@ const (
 	updatedVerb = ".updated"
 )
 
-// Names that stand where a service's name does.
+// Names that take the place of a service's name in subjects.
 const (
-	// Client is in the reply subject of an answer that comes from a client.
+	// Client is used in the reply subject of an answer from a client.
 	Client = "client"
-	// Edge is in what edges tell each other.
+	// Edge is used in messages between edges.
 	Edge = "edge"
-	// Gateway is the service that edges are for other services.
+	// Gateway is the service through which services call tools at an edge.
 	Gateway = "gateway"
-	// Operator is the user of people, and what the audit trail calls them.
+	// Operator is the user of people, and their name in the audit trail.
 	Operator = "operator"
-	// Developer is the user of services that a development bus was not told of.
+	// Developer is the user of services that a development bus does not know.
 	Developer = "developer"
 )
 
 var reserved = []string{Client, Edge, Gateway, Operator, Developer}
 
-// Inbox is what the inboxes of a user begin with.
+// Inbox is the prefix of a user's inboxes.
 func Inbox(user string) string { return "_INBOX." + user }
 
 // ValidName checks the name of a service: a Token that the bus does not use
@@ -76,46 +76,46 @@ const (
 	Deads  = deadRoot + ">"
 )
 
-// Call is where requests for a service go; the method's slashes become dots.
+// Call is the subject of requests for a service; the slashes of the method become dots.
 func Call(service, method string) string { return callRoot + service + "." + verb(method) }
 
-// Calls are all of a service's.
+// Calls matches all requests for a service.
 func Calls(service string) string { return callRoot + service + ".>" }
 
-// To is where requests for one instance of a service go.
+// To is the subject of requests for one instance of a service.
 func To(service, instance, method string) string {
 	return toRoot + service + "." + instance + "." + verb(method)
 }
 
-// ToInstance are all of an instance's.
+// ToInstance matches all requests for one instance.
 func ToInstance(service, instance string) string { return toRoot + service + "." + instance + ".>" }
 
 // verb turns a method into subject tokens. Methods are a closed set of the
 // protocol's own, so this is injective and never carries user text.
 func verb(method string) string { return strings.ReplaceAll(method, "/", ".") }
 
-// Reply is where a service answers one call of an edge.
+// Reply is the subject of a service's answer to one call of an edge.
 func Reply(service, edge, token string) string { return replyRoot + service + "." + edge + "." + token }
 
-// Replies is an edge's one subscription for every answer it waits for.
+// Replies matches all answers for an edge; an edge has this one subscription for them.
 func Replies(edge string) string { return Reply("*", edge, "*") }
 
-// FromService is where a service has edges carry out a method.
+// FromService is the subject on which a service asks edges to carry out a method.
 func FromService(service, method string) string {
 	return callRoot + Gateway + "." + service + "." + verb(method)
 }
 
-// FromServices are the calls of tools of all services.
+// FromServices matches the tool calls that services make.
 const FromServices = callRoot + Gateway + ".*.tools.call"
 
-// CancelFrom is where a service gives up a call of its own, CancelsFrom where all do.
+// CancelFrom is the subject on which a service cancels a call of its own.
 func CancelFrom(service string) string { return ctlRoot + Gateway + "." + service + ".cancel" }
 
 // CancelsFrom matches the cancellations of all services.
 const CancelsFrom = ctlRoot + Gateway + ".*.cancel"
 
-// Sender is the service that a message of FromServices or CancelsFrom is of: NATS
-// lets no other publish there.
+// Sender is the service that sent a message of FromServices or CancelsFrom: NATS lets no other
+// service publish there.
 func Sender(subject string) string {
 	if tokens := strings.Split(subject, "."); len(tokens) > 3 && tokens[2] == Gateway && Token(tokens[3]) {
 		return tokens[3]
@@ -123,26 +123,25 @@ func Sender(subject string) string {
 	return ""
 }
 
-// ReplyTo is where edges answer one call of a service's instance.
+// ReplyTo is the subject of an edge's answer to one call of a service's instance.
 func ReplyTo(service, instance, token string) string {
 	return replyRoot + Gateway + "." + service + "." + instance + "." + token
 }
 
-// OwnReply reports whether a service may answer there. Elsewhere a caller
-// could have it publish what the caller itself may not.
+// OwnReply reports whether a service may answer on that subject. Otherwise a caller could make it
+// publish where the caller itself may not.
 func OwnReply(service, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, replyRoot)
 	return ok && strings.HasPrefix(rest, service+".")
 }
 
-// Frames keeps the frames of one call of a stream. edge is the one that made
-// the stream, whoever serves it now.
+// Frames is the subject of the frames of one call of a stream. edge is the edge that created the
+// stream, not the one that serves it now.
 func Frames(service, edge, stream string, round uint32, call string) string {
 	return eventRoot + service + "." + edge + "." + stream + "." + strconv.FormatUint(uint64(round), 10) + "." + call
 }
 
-// FramesOf are an edge's subscriptions for the frames of its streams, kept
-// ones and live ones.
+// FramesOf matches the frames of all streams of an edge, kept and live.
 func FramesOf(edge string) (kept, live string) {
 	rest := "*." + edge + ".>"
 	return eventRoot + rest, liveRoot + rest
@@ -169,100 +168,100 @@ func Round(subject string) (service string, round uint32, call string, ok bool) 
 	return tokens[2], uint32(n), tokens[6], err == nil && n > 0
 }
 
-// OwnFrames reports whether a service may keep frames there.
+// OwnFrames reports whether a service may keep frames on that subject.
 func OwnFrames(service, subject string) bool {
 	owner, _, _, ok := Round(subject)
 	return ok && owner == service && Kept(subject)
 }
 
-// Kept reports whether the event stream keeps what is published there.
+// Kept reports whether the event stream keeps messages on that subject.
 func Kept(subject string) bool { return strings.HasPrefix(subject, eventRoot) }
 
-// Live is where signs of life go that the stream of a subject need not keep.
+// Live is the subject of heartbeats that the stream need not keep, for a kept subject.
 func Live(kept string) string { return liveRoot + strings.TrimPrefix(kept, eventRoot) }
 
-// KeptOf is the subject whose live one this is; ok is false for another one.
+// KeptOf is the kept subject that belongs to a live one; ok is false for other subjects.
 func KeptOf(live string) (kept string, ok bool) {
 	rest, ok := strings.CutPrefix(live, liveRoot)
 	return eventRoot + rest, ok
 }
 
-// Updated is where a service says that a resource has changed.
+// Updated is the subject on which a service announces that a resource has changed.
 func Updated(service string) string { return eventRoot + service + updatedVerb }
 
-// UpdatedBy is the service whose Updated this is.
+// UpdatedBy is the service of an Updated subject.
 func UpdatedBy(subject string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(subject, eventRoot), updatedVerb)
 }
 
-// Cancel is where the instances of a service are told that a call is given up.
+// Cancel is the subject on which the instances of a service are told that a call is given up.
 func Cancel(service string) string { return ctlRoot + service + ".cancel" }
 
-// Permit is where one instance hears whether it may begin a call.
+// Permit is the subject on which one instance is told whether it may begin a call.
 func Permit(service, instance string) string { return ctlRoot + service + ".permit." + instance }
 
-// Catalogue is where an edge asks for a catalogue that it cannot read.
+// Catalogue is the subject on which an edge asks for a catalogue that it cannot read.
 func Catalogue(service, digest string) string { return ctlRoot + service + ".catalogue." + digest }
 
-// Changed is where an instance tells the others that what they share has
-// changed.
+// Changed is the subject on which an instance tells the others that their shared data has changed.
 func Changed(service string) string { return ctlRoot + service + ".changed" }
 
-// Stats is where one instance tells its counts.
+// Stats is the subject on which one instance is asked for its counts.
 func Stats(service, instance string) string { return ctlRoot + service + ".stats." + instance }
 
-// Logs is where an operator asks the instances of a service for what their calls log.
+// Logs is the subject on which an operator asks the instances of a service for their calls' log
+// records.
 func Logs(service string) string { return ctlRoot + service + ".logs" }
 
-// IsInbox reports whether somebody waits there for answers, and nothing else is
-// published there.
+// IsInbox reports whether a subject is an inbox, which is only used for answers.
 func IsInbox(subject string) bool {
 	return strings.HasPrefix(subject, "_INBOX.") && len(subject) <= 256 && !strings.ContainsAny(subject, "*> ")
 }
 
-// Names is where edges hear that a name was assigned.
+// Names is the subject on which edges are told that a name was assigned.
 const Names = ctlRoot + Edge + ".names"
 
-// Message is where an edge gets what clients post for streams it holds.
+// Message is the subject on which an edge receives clients' posts for streams that it holds.
 func Message(edge string) string { return ctlRoot + Edge + "." + edge + ".message" }
 
-// Tokens is where an edge is asked for tokens of a limit.
+// Tokens is the subject on which an edge is asked for tokens of a limit.
 func Tokens(edge string) string { return ctlRoot + Edge + "." + edge + ".tokens" }
 
-// Task is where runs of a service's tasks are queued.
+// Task is the subject on which runs of a service's tasks are queued.
 func Task(service string) string { return taskRoot + service }
 
-// Audit is where an edge puts its part of the audit trail.
+// Audit is the subject on which an edge publishes its audit events.
 func Audit(edge string) string { return auditRoot + edge }
 
-// AuditOf is the edge whose Audit this is.
+// AuditOf is the edge of an Audit subject.
 func AuditOf(subject string) string { return strings.TrimPrefix(subject, auditRoot) }
 
-// Dead is where what could not be handled is kept, by kind.
+// Dead is the subject under which messages that could not be handled are kept, by kind.
 func Dead(kind string) string { return deadRoot + kind }
 
-// Key is where a bucket's key is written.
+// Key is the subject on which a bucket's key is written.
 func Key(bucket, key string) string { return keyRoot + bucket + "." + key }
 
-// KeyOf is the key of a bucket that is written there.
+// KeyOf is the key of a bucket that belongs to a Key subject.
 func KeyOf(bucket, subject string) string { return strings.TrimPrefix(subject, Key(bucket, "")) }
 
-// Get is where a stream is asked for messages without a consumer.
+// Get is the subject on which a stream is asked for messages without a consumer.
 func Get(stream string) string { return getRoot + stream }
 
-// Next is where a consumer of a stream is asked for messages.
+// Next is the subject on which a consumer of a stream is asked for messages.
 func Next(stream, consumer string) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer
 }
 
-// Delete is where a stream is asked to delete a message.
+// Delete is the subject on which a stream is asked to delete a message.
 func Delete(stream string) string { return "$JS.API.STREAM.MSG.DELETE." + stream }
 
-// StepDown is where the leader of a stream is asked to hand over to another server.
+// StepDown is the subject on which the leader of a stream is asked to hand over to another server.
 func StepDown(stream string) string { return "$JS.API.STREAM.LEADER.STEPDOWN." + stream }
 
-// GetFromLeader is where the server that takes a bucket's writes is asked for messages.
+// GetFromLeader is the subject on which the server that takes a bucket's writes is asked for
+// messages.
 func GetFromLeader(bucket string) string { return "$JS.API.STREAM.MSG.GET.KV_" + bucket }
 
-// GetKey is where a bucket is asked for the last write of a key.
+// GetKey is the subject on which a bucket is asked for the last write of a key.
 func GetKey(bucket, key string) string { return Get("KV_"+bucket) + "." + Key(bucket, key) }

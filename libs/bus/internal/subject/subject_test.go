@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The names of the bus's own parts are no service's.
+// A service cannot have the name of a part of the bus.
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "text-2_X": true, strings.Repeat("x", 64): true,
@@ -18,8 +18,8 @@ func TestValidName(t *testing.T) {
 	}
 }
 
-// FuzzSubject gives arbitrary subjects to what reads those of streams: a
-// service may keep frames only below its own name, at one subject exactly.
+// FuzzSubject gives arbitrary subjects to the functions that read stream subjects: a service may
+// keep frames only below its own name, and each place has exactly one subject.
 func FuzzSubject(f *testing.F) {
 	for _, s := range []string{
 		Frames("svc", "edge1", "stream", 7, "call"), Live(Frames("svc", "e", "s", 1, "c")), Updated("svc"),

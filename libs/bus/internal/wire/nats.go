@@ -12,8 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// NotSent says what a failed publish means to the caller: nothing left this
-// process.
+// NotSent is the fault for a failed publish: nothing left this process.
 func NotSent(err error) *fault.Error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fault.New(fault.TooLarge, "request exceeds what one bus message carries").Because(err)
@@ -21,24 +20,24 @@ func NotSent(err error) *fault.Error {
 	return shortly("the bus is not reachable; try again shortly").Because(err)
 }
 
-// NotReached says that JetStream did not do what it was asked.
+// NotReached is the fault for a failed request to JetStream.
 func NotReached(err error) *fault.Error {
 	return shortly("shared state is not reachable; try again shortly").Because(err)
 }
 
-// shortly is an error whose caller does well to wait for a second.
+// shortly is an error that tells the caller to retry after a second.
 func shortly(message string) *fault.Error {
 	e := fault.New(fault.Unavailable, "%s", message)
 	e.RetryAfter = time.Second
 	return e
 }
 
-// NoAnswer reports whether an error says that nobody answered who could, rather
-// than that somebody refused.
+// NoAnswer reports whether an error means that no server answered, rather than that a server
+// refused.
 func NoAnswer(err error) bool {
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) {
-		// No server has room for it now, or the one that holds it is away.
+		// No server has room for it now, or the server that holds it is away.
 		return refused.Code == 503 || refused.ErrorCode == 10005 || refused.ErrorCode == 10118
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
@@ -68,7 +67,7 @@ func Deleted(h nats.Header) bool {
 	return h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != ""
 }
 
-// Jitter spreads d by a fifth either way, to keep a fleet from knocking in step.
+// Jitter spreads d by a fifth either way, so that a fleet does not act at the same moment.
 func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

@@ -1,5 +1,6 @@
-// Package wire checks what services say, once, where it is taken from the bus:
-// after that, doors splice it into messages of their own without reading it.
+// Package wire checks the messages of services once, when they arrive from the bus. After that,
+// doors copy their JSON into messages of their own without parsing it. Start reading at
+// CheckResult.
 package wire
 
 import (
@@ -17,12 +18,11 @@ import (
 // MaxResult is the largest result a call may have, in bytes.
 const MaxResult = 16 << 20
 
-// AuditQuery is the method that the audit service answers questions on. It is
-// not a method of MCP, so that no client reaches it.
+// AuditQuery is the method by which the audit service is queried. It is not a method of MCP, so no
+// client can reach it.
 const AuditQuery = "busbar/audit"
 
-// answerLimits bound the JSON of a service, of which a result may have
-// MaxResult.
+// answerLimits limit the JSON of a service; a result may have MaxResult bytes.
 var answerLimits = mcp.Limits{
 	Bytes: MaxResult, Depth: 64, Values: MaxResult, Members: MaxResult, NumberBytes: 400, StringBytes: MaxResult,
 }
@@ -38,8 +38,8 @@ func object(what string, b []byte, without ...string) error {
 	return nil
 }
 
-// CheckResult checks the result of a method. What is said of the audit trail
-// goes into no message of ours, and is no object.
+// CheckResult checks the result of a method. The result of AuditQuery is not copied into another
+// message, and need not be an object.
 func CheckResult(method string, r *busv1.Result) error {
 	if method == AuditQuery {
 		return mcp.Valid(r.GetJson(), answerLimits)
@@ -67,8 +67,8 @@ func CheckNotification(f *busv1.Frame) error {
 	return nil
 }
 
-// edgesOnly are the reasons that tell a client what to do about its own
-// request or connection, or what it has to answer, of which a service knows nothing.
+// edgesOnly are the reasons about a client's own request, connection or answer, which a service
+// cannot know.
 var edgesOnly = map[fault.Reason]bool{
 	fault.ParseError: true, fault.HeaderMismatch: true, fault.UnsupportedVersion: true, fault.UnknownSession: true,
 	fault.Unauthenticated: true, fault.ApprovalRequired: true, fault.UnknownApproval: true, fault.UnknownTask: true,
@@ -79,12 +79,12 @@ var executedToWire = map[fault.Executed]busv1.Executed{
 	fault.No: busv1.Executed_EXECUTED_NO, fault.Unknown: busv1.Executed_EXECUTED_UNKNOWN, fault.Yes: busv1.Executed_EXECUTED_YES,
 }
 
-// TimedOut is the fault of a call whose deadline has come.
+// TimedOut is the fault of a call whose deadline has passed.
 func TimedOut(service string) *fault.Error {
 	return fault.New(fault.DeadlineExceeded, "service %s did not finish in time", service)
 }
 
-// FromFault is a fault as a service sends it.
+// FromFault converts a fault to the form that a service sends.
 func FromFault(e *fault.Error) *busv1.Error {
 	return &busv1.Error{
 		Reason: string(e.Reason), Message: e.Message, Executed: executedToWire[e.Executed],
@@ -92,9 +92,9 @@ func FromFault(e *fault.Error) *busv1.Error {
 	}
 }
 
-// Fault is the fault that a service ended a call with. Reasons that a service
-// cannot have become internal. A delegated call may end with the word of an edge
-// that holds another call for approval.
+// Fault reads the fault with which a service ended a call. Reasons that a service must not use
+// become internal. A delegated call may also end with the fault of an edge that holds another call
+// for approval.
 func Fault(w *busv1.Error, service string, delegated bool) (*fault.Error, error) {
 	if err := object("error data", w.GetData(), "reason", "executed", "retryAfterMs", "next"); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Servers runs NATS servers for libs/bustest, which says by net/rpc over standard input
-// and output which. It ends with its standard input.
+// Servers runs NATS servers for libs/bustest, which controls it by net/rpc over standard input and
+// output. It ends when its standard input ends.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}{os.Stdin, os.Stdout})
 }
 
-// Servers are the servers that run.
+// Servers are the running servers.
 type Servers struct {
 	mu      sync.Mutex
 	last    int
@@ -37,7 +37,7 @@ type Servers struct {
 }
 
 type one struct {
-	*server.Server // nil for natsd's
+	*server.Server // nil for a server of natsd
 	stop           func()
 }
 
@@ -70,8 +70,8 @@ func product(c beside.Config) (*one, string, error) {
 	return &one{stop: s.Stop}, s.URL(), nil
 }
 
-// described is a server of a cluster, as its configuration describes it. It waits for
-// the others, at the address that it was given.
+// described starts a server of a cluster from its configuration. It waits for the others, at its
+// given address.
 func described(c beside.Config) (*one, string, error) {
 	o, err := options(c.Conf)
 	if err != nil {
@@ -90,7 +90,7 @@ func options(conf string) (*server.Options, error) {
 	return o, o.ProcessConfigString(conf)
 }
 
-// Reload has a described server take another configuration while it runs.
+// Reload gives a described server another configuration while it runs.
 func (s *Servers) Reload(c beside.Reloading, _ *bool) error {
 	one, err := s.find(c.ID)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Servers) Stop(id int, _ *bool) error {
 	return nil
 }
 
-// State is what a described server says of itself.
+// State returns a described server's own report.
 func (s *Servers) State(id int, state *beside.State) error {
 	o, err := s.find(id)
 	if err != nil {

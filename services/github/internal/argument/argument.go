@@ -200,7 +200,7 @@ func (t Time) Check() error {
 	return err
 }
 
-// Time returns the time; zero if there is none.
+// Time returns the time; zero if it is not set.
 func (t Time) Time() time.Time {
 	at, _ := t.parse()
 	return at

@@ -87,7 +87,7 @@ func (c *Client) resource(u *url.URL) string {
 	return "core"
 }
 
-// Kinds of failure of GitHub, besides those of package fetch.
+// Kinds of failure of GitHub, in addition to the kinds of package fetch.
 const (
 	// RateLimited: the hourly limit, or the limit of searches a minute, is used up.
 	RateLimited fetch.Kind = "rate limited"

@@ -51,7 +51,7 @@ func client(s server) func(ctx context.Context, token string) error {
 	}
 }
 
-// failed is the failure in an error's chain; its zero value when there is none.
+// failed is the failure in an error's chain; its zero value for none.
 func failed(err error) fetch.Failure {
 	var f *fetch.Failure
 	if errors.As(err, &f) {
@@ -145,7 +145,7 @@ func deadline(ctx context.Context) time.Time {
 	return at
 }
 
-// A request that hangs is given up and made again, all within the call's time.
+// A hanging request is given up and repeated, within the call's time.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// A limit is believed until it ends, by our clock, and no longer than sensible.
+// A limit counts until it ends, by our clock, and for a limited time at most.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	unix := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
@@ -241,7 +241,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// The cache keeps what was used last, within its bound, and forgets what is gone.
+// The cache keeps the most recently used answers within its limit, and forgets resources that no
+// longer exist.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	conditional, status := false, 200
@@ -273,12 +274,12 @@ func TestCache(t *testing.T) {
 	for i := range fit {
 		want(fmt.Sprint(i), false)
 	}
-	want("first", false) // pushed out by the others
+	want("first", false) // displaced by the others
 	want("5", true)
 	status = 404
 	want("5", true)
 	status = 200
-	want("5", false) // gone, though it came back
+	want("5", false) // forgotten, although it came back
 	padding += " "
 	want("large", false)
 	want("large", false)

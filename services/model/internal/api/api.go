@@ -54,8 +54,8 @@ func NewHTTP(t http.RoundTripper) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Post sends in and reads the answer into out. Its errors are for the caller of the
-// model, except that of ctx.
+// Post sends in and reads the answer into out. Its errors are meant for the caller of the model,
+// except the error of ctx.
 func (c *Client) Post(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in, json.Deterministic(true))
 	if err != nil {

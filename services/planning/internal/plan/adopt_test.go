@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
-// Whatever a draft says, a plan that adopted it is valid, and one that did not
-// is as it was.
+// Whatever a draft contains, a plan that adopted it is valid, and a plan that refused it is
+// unchanged.
 func FuzzAdopt(f *testing.F) {
 	f.Add([]byte{1, 0, 2, 2, 1, 0, 3, 1, 2})
 	f.Add([]byte{1, 1, 1, 1, 1, 1})

@@ -168,7 +168,7 @@ func (b *builder) asked(d *task.Demand) bool {
 	return d.Type == task.Symptom || d.Type == task.Question && d.ID[0] == 'T' && b.task.Kind == task.Investigate
 }
 
-// what returns the demand's own step. only: it has no step except those of its topics.
+// what returns the demand's own step. only: it has only the steps of its topics.
 func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	k := b.task.Kind
 	late := func(x doing) doing {

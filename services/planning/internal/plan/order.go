@@ -78,9 +78,9 @@ func (b *builder) say(before, after *draft) {
 // sameSource reports whether both demands come from the task, or both from requirements.
 func sameSource(a, o *task.Demand) bool { return a.ID[0] == o.ID[0] }
 
-// named returns the step, not of demand i, that a word of order refers to: the goal's if the reference has
-// a word of its kind ("before the cutover"), otherwise that of the demand with most terms in common,
-// otherwise fallback.
+// named returns the step, not of demand i, that a word of order refers to: the goal's step if the
+// reference has a word of its kind ("before the cutover"), otherwise the step of the demand with
+// most terms in common, otherwise fallback.
 func (b *builder) named(i int, r task.Reference, fallback *draft) *draft {
 	if r.Terms == nil {
 		return nil
@@ -206,8 +206,8 @@ func (b *builder) staged() {
 	b.ends(of[follow], before)
 }
 
-// verifications makes each verification wait for the work it verifies: that of its own demand, that of
-// related demands, or all work if there is none.
+// verifications makes each verification wait for the work it verifies: the work of its own demand,
+// otherwise the work of related demands, otherwise all work.
 func (b *builder) verifications(of map[stage][]*draft) {
 	// Work that the text puts after the rollout cannot be verified before it.
 	before := slices.DeleteFunc(slices.Clone(of[work]), b.later)

@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
-// sound requires of a plan what every plan has.
+// sound checks the properties that every plan must have.
 func sound(t *testing.T, read *task.Task, p *plan.Plan) {
 	t.Helper()
 	var ids []string
@@ -63,7 +63,7 @@ func sound(t *testing.T, read *task.Task, p *plan.Plan) {
 	}
 }
 
-// snippets are what random tasks are made of.
+// snippets are the parts of random tasks.
 var snippets = map[words.Language][]string{
 	words.English: {"Build a web shop", "fix the crash when the basket is empty", "migrate from MySQL to PostgreSQL", "p99 under 200 ms", "no data may be lost", "then deploy it", "before the launch, train 20 people",
 		"only admins may delete", "roll back within 5 minutes", "write the user guide", "interview 8 users", "budget at most €500", "by 1 March", "first agree on the scope", "finally celebrate", "Why is it slow?", "the office is in Gdynia", "WCAG 2.1", "Stripe payments", "after the deployment, watch the metrics", "must not store passwords"},
@@ -116,7 +116,7 @@ func TestEveryPlanIsSound(t *testing.T) {
 	}
 }
 
-// Each kind of work in each language we choose, whatever the text is in.
+// Each kind of work, in each plan language, whatever the language of the text.
 func TestEveryKindHasWordsInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	goals := map[task.Kind]string{
@@ -154,8 +154,7 @@ func TestBounds(t *testing.T) {
 			for i := range requirements {
 				requirements[i] = strings.Repeat(unit, 300/len(unit)+1)
 			}
-			// What other programs do at the same time only adds to the time that it takes, so
-			// one run in three will do.
+			// Other programs can only make it slower, so one fast run in three is enough.
 			var read *task.Task
 			var p *plan.Plan
 			took := time.Hour

@@ -108,8 +108,8 @@ func (d *Demand) joined(i int) (act words.Hit, ok bool) {
 	return words.Hit{}, false
 }
 
-// behindSubordinate returns the token after the comma of a clause that begins with "after", "before" or
-// "if"; in Chinese, after the word that closes it; 0 if there is none.
+// behindSubordinate returns the token after the comma of a clause that begins with "after",
+// "before" or "if"; in Chinese, after the word that closes it; 0 without such a clause.
 func (d *Demand) behindSubordinate() int {
 	for _, h := range d.hits {
 		if h.Class == "mark" && (h.Name == "prebefore" || h.Name == "preafter") && h.From <= 2*reach {

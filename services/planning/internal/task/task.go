@@ -72,8 +72,8 @@ type Demand struct {
 	From, To string
 	// Terms are the stems of words with meaning.
 	Terms map[string]bool
-	// Then, First and Last order the demand among those of its source. Before and
-	// After hold terms of the demands that follow and precede it.
+	// Then, First and Last order the demand within its source. Before and After hold terms of the
+	// demands that follow and precede it.
 	Then, First, Last bool
 	Before, After     Reference
 
@@ -114,8 +114,8 @@ const (
 	maxLimits      = 4
 )
 
-// Read reads a task. language is the language of the plan, "" means that of the text. The caller must have
-// limited the sizes of text and requirements.
+// Read reads a task. language is the language of the plan, "" means the language of the text. The
+// caller must have limited the sizes of text and requirements.
 func Read(text string, requirements []string, language words.Language) *Task {
 	text = Clean(text)
 	items := make([]string, len(requirements))

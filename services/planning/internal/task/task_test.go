@@ -130,8 +130,8 @@ func TestHostileTexts(t *testing.T) {
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Linear cost: five seconds are hundreds of times what it takes. What other
-			// programs do at the same time only adds to that, so one run in three will do.
+			// Linear cost: five seconds are hundreds of times the usual time. Other programs can
+			// only make it slower, so one fast run in three is enough.
 			took := time.Hour
 			for n := 0; n < 3 && took > 5*time.Second; n++ {
 				start := time.Now()
@@ -158,7 +158,7 @@ func TestHostileTexts(t *testing.T) {
 	})
 }
 
-// FuzzRead: whatever comes in, what is read is bounded, valid and complete.
+// FuzzRead: for any input, the result is limited, valid and complete.
 func FuzzRead(f *testing.F) {
 	f.Add("Build a web app, then deploy it. p99 under 200 ms!", "Must not lose data")
 	f.Add("Перенести почту с сервера A на B до 1 октября", "не более 2 часов")

@@ -12,8 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// Every prompt, in every language, with nothing but what it needs and with all
-// it can be given.
+// Every prompt, in every language, with only the required arguments and with all arguments.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	all, err := starter.Prompts()

@@ -38,7 +38,7 @@ type Limits struct {
 type Version struct {
 	// Tenant owns the prompt; empty for a shared prompt.
 	Tenant, Name string
-	// Number counts from 1. A deletion has a number, too, and the count goes on after it.
+	// Number counts from 1. A deletion has a number, too, and the count continues after it.
 	Number int64
 	// Definition is JSON; nil for a deletion.
 	Definition []byte
@@ -108,9 +108,8 @@ type Store interface {
 	// prompts.
 	Covered(ctx context.Context, tenant string) ([]string, error)
 
-	// Get returns a version of a prompt; number 0 means the current one. If there is none,
-	// or the version is a deletion, the error is a *fault.Error with reason
-	// UnknownPrompt.
+	// Get returns a version of a prompt; number 0 means the current one. If it does not exist, or
+	// the version is a deletion, the error is a *fault.Error with reason UnknownPrompt.
 	Get(ctx context.Context, tenant, name string, number int64) (Version, error)
 
 	// Versions returns all kept versions of a prompt, including deletions, newest first,
@@ -118,19 +117,19 @@ type Store interface {
 	// UnknownPrompt.
 	Versions(ctx context.Context, tenant, name string) ([]Version, error)
 
-	// Write makes a change, and returns the new version without its definition. The
-	// changes of all instances are serialized. Errors for the client, with nothing changed:
-	// Conflict if the prompt has another version than the one seen, with that number as
-	// data.version; UnknownPrompt if one was seen and there is none; TooLarge if the shared
-	// prompts would not fit the bus, or the tenant's its limits.
+	// Write makes a change, and returns the new version without its definition. The changes of all
+	// instances are serialized. Errors for the client, with nothing changed: Conflict if the prompt
+	// has another version than the one seen, with that number as data.version; UnknownPrompt if one
+	// was seen but no longer exists; TooLarge if the shared prompts would not fit the bus, or the
+	// tenant's prompts would exceed its limits.
 	//
 	// A change with a key that was used before is not made again: see
 	// database.WriteOnce.
 	Write(ctx context.Context, c Change) (Version, error)
 
 	// Seed writes starters. It creates a missing one. It updates one whose last author is
-	// StarterAuthor, unless the definition is one it had before. It leaves a prompt that
-	// somebody has changed or deleted.
+	// StarterAuthor, unless the definition is one it had before. It does not touch a prompt that a
+	// user has changed or deleted.
 	Seed(ctx context.Context, starters []Starter) error
 
 	// Away returns why the database is unavailable; see database.Database.

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
-// patient is how long calls wait for one another on a slow machine.
+// patient is how long calls wait for each other on a slow machine.
 const patient = 30 * time.Second
 
 func TestStore(t *testing.T) {

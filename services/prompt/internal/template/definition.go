@@ -70,7 +70,7 @@ type Argument struct {
 	// Type is String if empty.
 	Type     Type `json:"type,omitzero"`
 	Required bool `json:"required,omitzero"`
-	// Default is the value of a missing argument; nil if there is none.
+	// Default is the value of a missing argument; nil for none.
 	Default *string `json:"default,omitzero"`
 	// Values lists the values of an enum.
 	Values []string `json:"values,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// What docs/reference/services/prompt.md shows is so.
+// The examples in docs/reference/services/prompt.md are correct.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/reference/services/prompt.md")

@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// FuzzTemplate compiles any text and renders what compiles with any argument:
-// no panic, no more than the bounds, one message at most.
+// FuzzTemplate compiles any text, and renders it with any argument if it compiles: it never panics,
+// stays within the limits, and makes at most one message.
 func FuzzTemplate(f *testing.F) {
 	f.Add("a {{s}} {{#if s}}x{{else if b}}y{{else}}z{{/if}}\n{{#each l}}\n{{this}}{{@number}}\n{{/each}}", "v")
 	f.Add(`{{fenced s e}}{{"{{"}}{{! c }}{{#if e == "red"}}{{/if}}`, "```")
@@ -40,8 +40,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// FuzzFile reads any file. What makes a template makes the same one again from
-// the form it is kept in.
+// FuzzFile reads any file. A valid definition makes the same template again from its stored form.
 func FuzzFile(f *testing.F) {
 	f.Add([]byte("name: p\narguments:\n  - {name: s, type: enum, values: [a]}\nmessages:\n  - role: user\n    content:\n      - type: text\n        text: |\n          {{s}}\n"))
 	f.Add([]byte("name: p\nmessages: [{role: user, content: [{type: image, mimeType: image/png, data: iVBORw0KGgo=}]}]\nvariants: {pl: {messages: []}}\n"))

@@ -232,7 +232,7 @@ func TestMistakesOfClients(t *testing.T) {
 	}
 }
 
-// Arguments stay in the text they are put in, whatever they hold: case 111.
+// Arguments stay inside the text in which they are inserted, whatever they contain: case 111.
 func TestArgumentsAddNothing(t *testing.T) {
 	t.Parallel()
 	c := compile(t, template.Definition{Name: "p", Arguments: typed, Messages: []template.Message{

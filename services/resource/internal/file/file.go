@@ -1,4 +1,6 @@
-// Package file reads files under configured directories, by file:// URIs.
+// Package file reads files in configured directories, by file:// URIs. Each read goes through an
+// os.Root and follows no link, so it cannot leave the directory. Start reading at Open and
+// Files.Read.
 package file
 
 import (
@@ -22,7 +24,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Scheme is what its URIs begin with.
+// Scheme is the beginning of its URIs.
 const Scheme = "file://"
 
 // Files are the directories that may be read.
@@ -60,8 +62,8 @@ func (f *Files) Close() error {
 	return all
 }
 
-// Path is the path of a file:// URI, as it is written: InvalidParams if it is
-// of another host, relative, or not in its plainest form.
+// Path returns the path of a file:// URI as written. The error is InvalidParams if the URI names
+// another host, or the path is relative or not in its simplest form.
 func Path(uri string) (string, error) {
 	bad := fault.New(fault.InvalidParams, "a file is named file:///path/to/it, without .., query and fragment")
 	u, err := url.Parse(uri)
@@ -69,7 +71,7 @@ func Path(uri string) (string, error) {
 		return "", bad
 	}
 	p := u.Path
-	// An encoded slash is not a separator for everybody, so it is for nobody.
+	// Programs disagree whether an encoded slash is a separator, so it is refused.
 	encoded := strings.ToLower(u.EscapedPath())
 	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || strings.Contains(encoded, "%2f") || strings.Contains(encoded, "%5c") ||
 		strings.ContainsAny(p, "\x00\\") || !utf8.ValidString(p) {
@@ -78,9 +80,9 @@ func Path(uri string) (string, error) {
 	return p, nil
 }
 
-// Read reads a file. Forbidden outside the directories, and for whatever is no
-// plain file or lies behind a symbolic link; UnknownResource when it is not
-// there; TooLarge beyond store.MaxContent.
+// Read reads a file. Errors are Forbidden outside of the directories, for special files and for
+// paths with a symbolic link; UnknownResource if the file does not exist; and TooLarge beyond
+// store.MaxContent.
 func (f *Files) Read(_ context.Context, uri string) (mcp.ResourceContents, error) {
 	p, err := Path(uri)
 	if err != nil {
@@ -99,8 +101,8 @@ func forbidden(err error) error {
 }
 
 func (r root) read(uri, rel string) (out mcp.ResourceContents, err error) {
-	// The root keeps every step within it whatever happens meanwhile; links are
-	// refused as well, for they lead where nobody was asked about.
+	// The root keeps every step inside it, whatever happens meanwhile. Links are refused too,
+	// because an access policy has not checked their targets.
 	for i := range len(rel) + 1 {
 		if i < len(rel) && rel[i] != '/' {
 			continue
@@ -117,7 +119,7 @@ func (r root) read(uri, rel string) (out mcp.ResourceContents, err error) {
 			return out, forbidden(errors.New("not a plain file"))
 		}
 	}
-	// Opening what became a pipe meanwhile must not wait for its other end.
+	// If the file became a pipe meanwhile, opening it must not wait for the other end.
 	file, err := r.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return out, forbidden(err)
@@ -136,7 +138,7 @@ func (r root) read(uri, rel string) (out mcp.ResourceContents, err error) {
 	return Contents(uri, mediatype.Of(rel), data), nil
 }
 
-// Contents are the contents of a resource of a type; empty guesses it.
+// Contents makes the contents of a resource with a MIME type; if it is empty, the type is guessed.
 func Contents(uri, mimeType string, data []byte) mcp.ResourceContents {
 	if mimeType == "" {
 		mimeType = http.DetectContentType(data)

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// tree makes a root with a twin beside it.
+// tree makes a root with a similar directory next to it.
 func tree(t testing.TB) (dir string, files *file.Files) {
 	t.Helper()
 	top := t.TempDir()
@@ -100,7 +100,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the URI, what is read is in the directory.
+// FuzzRead: whatever the URI, only files in the directory are read.
 func FuzzRead(f *testing.F) {
 	dir, files := tree(f)
 	for _, tail := range []string{"/a.txt", "/../secret.txt", "/%2e%2e/secret.txt", "2/a.txt", "/up/secret.txt", "/out", "/pipe"} {

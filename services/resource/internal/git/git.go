@@ -1,6 +1,6 @@
-// Package git reads files as they are in a commit of a local repository, by
-// URIs git://<repository>/<revision>/<path>. It runs git, which gets the name of
-// what is read on its standard input and nowhere else.
+// Package git reads files of commits in local repositories, by URIs
+// git://<repository>/<revision>/<path>. It runs the git program, and passes names from the URI only
+// on standard input, never as arguments. Start reading at Open and Repositories.Read.
 package git
 
 import (
@@ -28,11 +28,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Scheme is what its URIs begin with.
+// Scheme is the beginning of its URIs.
 const Scheme = "git://"
 
 const (
-	// readTime bounds one read, atOnce how many there are at once.
+	// readTime is the time limit of one read, atOnce the number of concurrent reads.
 	//limit:store a read of a `git://` URI, with its wait | `unavailable`
 	readTime = 5 * time.Second
 	//limit:store concurrent reads of `git://` URIs | others wait, then `overloaded`
@@ -41,15 +41,15 @@ const (
 	maxPath = 1024
 )
 
-// Repositories are those that may be read.
+// Repositories are the repositories that may be read.
 type Repositories struct {
 	git   string
 	roots []*os.Root
 	slots chan struct{}
 }
 
-// Open opens directories that hold repositories, each under its name; or are one,
-// which then has the name of the directory. Close it.
+// Open opens directories that contain repositories, each under its name, or that are a repository,
+// under the name of the directory. Close it.
 func Open(dirs []string) (*Repositories, error) {
 	r := &Repositories{slots: make(chan struct{}, atOnce)}
 	var err error
@@ -81,15 +81,15 @@ func (r *Repositories) Close() error {
 
 var (
 	nameGrammar = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
-	// A name of a branch or tag, or the beginning of a commit's hash: nothing of
-	// git's language of revisions, in which @, ^, ~, : and blanks mean something.
+	// A name of a branch or tag, or the beginning of a commit's hash, without git's revision syntax
+	// (@, ^, ~, : and blanks).
 	revisionGrammar = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+/-]{0,199}$`)
 )
 
-// Name is what a URI names.
+// Name is the file that a URI names.
 type Name struct{ Repository, Revision, Path string }
 
-// Parse reads a URI; InvalidParams if it is none.
+// Parse reads a URI. The error is InvalidParams.
 func Parse(uri string) (n Name, err error) {
 	bad := fault.New(fault.InvalidParams, "a file of a commit is named git://repository/revision/path, with %%2F for slashes in the revision")
 	rest, ok := strings.CutPrefix(uri, Scheme)
@@ -106,7 +106,7 @@ func Parse(uri string) (n Name, err error) {
 	}
 	badRevision := !revisionGrammar.MatchString(n.Revision) || strings.Contains(n.Revision, "..") || strings.Contains(n.Revision, "//") ||
 		strings.HasSuffix(n.Revision, "/") || strings.HasSuffix(n.Revision, ".lock")
-	// What git reads is a line: the path must not end it.
+	// git reads a line: the path must not contain a line end.
 	badPath := n.Path == "" || len(n.Path) > maxPath || strings.ContainsAny(n.Path, "\n\r\x00") || strings.HasPrefix(n.Path, "/") ||
 		path.Clean(n.Path) != n.Path || n.Path == "." || n.Path == ".." || strings.HasPrefix(n.Path, "../") || strings.Contains(strings.ToLower(parts[2]), "%2f")
 	if !nameGrammar.MatchString(n.Repository) || badRevision || badPath {
@@ -115,8 +115,8 @@ func Parse(uri string) (n Name, err error) {
 	return n, nil
 }
 
-// Read reads a file as of a revision. UnknownResource when there is no such
-// repository, revision or file; TooLarge beyond store.MaxContent.
+// Read reads a file at a revision. Errors are UnknownResource if there is no such repository,
+// revision or file, and TooLarge beyond store.MaxContent.
 func (r *Repositories) Read(ctx context.Context, uri string) (out mcp.ResourceContents, err error) {
 	n, err := Parse(uri)
 	if err != nil {
@@ -150,8 +150,8 @@ func (r *Repositories) Read(ctx context.Context, uri string) (out mcp.ResourceCo
 	return file.Contents(uri, mediatype.Of(n.Path), data), nil
 }
 
-// find is the directory git keeps a repository in; empty for none. Symbolic
-// links are none, nor are files that say the repository is elsewhere.
+// find returns the git directory of a repository; empty for none. It accepts neither symbolic links
+// nor files that point to another directory.
 func (r *Repositories) find(name string) string {
 	for _, root := range r.roots {
 		try := []string{name + "/.git", name, name + ".git"}
@@ -177,10 +177,10 @@ var (
 	errLarge = errors.New("the object is too large")
 )
 
-// command is git in the directory of a repository.
+// command returns a git command for the directory of a repository.
 func (r *Repositories) command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, r.git, append([]string{"-c", "safe.directory=*", "--git-dir=" + dir}, args...)...)
-	// Nothing of who runs the service, and nothing from other machines.
+	// No configuration of the service's user, and no access to other machines.
 	c.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0",
 		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_REPLACE_OBJECTS=1",
@@ -189,7 +189,7 @@ func (r *Repositories) command(ctx context.Context, dir string, args ...string) 
 	return c
 }
 
-// cat gives the bytes of a blob.
+// cat returns the bytes of a blob.
 func (r *Repositories) cat(ctx context.Context, dir, object string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

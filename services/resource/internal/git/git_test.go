@@ -85,7 +85,7 @@ func TestRead(t *testing.T) {
 		"git://repo/" + first + "/README.md": "first", "git://repo/" + first[:12] + "/README.md": "first",
 		"git://repo/feature%2Fx/README.md": "second", "git://repo/refs%2Fheads%2Fmain/README.md": "second",
 		"git://bare/main/README.md": "second", "git://bare.git/main/README.md": "second", "git://outside/main/README.md": "second",
-		// A link is its text, and is not followed.
+		// A link is read as its text, and is not followed.
 		"git://repo/main/link": "/etc/passwd",
 	} {
 		if c, err := r.Read(t.Context(), uri); err != nil || c.Text != text || c.URI != uri {
@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is parsed is one line for git, and says no more than it seems.
+// FuzzParse: a parsed name is one line for git, without hidden meaning.
 func FuzzParse(f *testing.F) {
 	for _, uri := range []string{"git://repo/main/README.md", "git://repo/a%2Fb/c d", "git://repo/main/%0A", "git://repo/-x/y", "git://a/b:c/d"} {
 		f.Add(uri)
@@ -137,8 +137,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestL6OnlyWhatBranchesAndTagsHave: a commit that no branch or tag has any more is
-// not read, by whichever digits; one that some have is read by seven or more.
+// TestL6OnlyWhatBranchesAndTagsHave: a commit that no branch or tag contains any more cannot be
+// read by any digits of its hash; other commits can be read by seven or more.
 func TestL6OnlyWhatBranchesAndTagsHave(t *testing.T) {
 	t.Parallel()
 	root, first, r := under(t)

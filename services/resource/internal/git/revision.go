@@ -10,13 +10,13 @@ import (
 // hash is the beginning of a commit's hash. Fewer digits are easily guessed.
 var hash = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
-// kept are where the refs are whose commits are read.
+// kept are the prefixes of the refs whose commits may be read.
 var kept = []string{"refs/tags/", "refs/heads/", "refs/remotes/"}
 
-// commit is the hash of the commit that a revision names: a tag, a branch or
-// HEAD, by its short or its full name, or seven or more digits of the hash of
-// one. It has to be in the history of a branch or a tag: what was taken out of
-// these, a password perhaps, lies about in a repository for a long time.
+// commit is the hash of the commit that a revision names: a tag, a branch or HEAD, by its short or
+// its full name, or seven or more digits of the hash of one. It must be in the history of a branch
+// or a tag: commits removed from these, perhaps because of a password, stay in a repository for a
+// long time.
 func (r *Repositories) commit(ctx context.Context, dir, revision string) (string, error) {
 	var ask []string
 	switch {
@@ -58,7 +58,7 @@ func (r *Repositories) commit(ctx context.Context, dir, revision string) (string
 	return "", errNone
 }
 
-// reachable requires that a branch or a tag has a commit in its history.
+// reachable requires that a commit is in the history of a branch or a tag.
 func (r *Repositories) reachable(ctx context.Context, dir, commit string) error {
 	out, err := r.command(ctx, dir, append([]string{"for-each-ref", "--count=1", "--contains=" + commit}, kept...)...).Output()
 	switch {

@@ -2,9 +2,8 @@ package web
 
 import "net/netip"
 
-// special are the blocks that no public service has an address in (IANA, IPv4
-// and IPv6 Special-Purpose Address Registries), with those that carry another
-// address in them.
+// special are the address blocks without public services (IANA, IPv4 and IPv6 Special-Purpose
+// Address Registries), including blocks whose addresses embed another address.
 var special = func() (all []netip.Prefix) {
 	for _, block := range []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
@@ -18,7 +17,7 @@ var special = func() (all []netip.Prefix) {
 
 var globalUnicast6 = netip.MustParsePrefix("2000::/3")
 
-// Public reports whether an address is one of the public Internet.
+// Public reports whether an address belongs to the public Internet.
 func Public(at netip.AddrPort) bool {
 	a := at.Addr().Unmap()
 	if a.Zone() != "" || a.Is6() && !globalUnicast6.Contains(a) {

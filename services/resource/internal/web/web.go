@@ -1,5 +1,6 @@
-// Package web reads https:// URIs of hosts that are allowed, and of no address
-// that is not public.
+// Package web reads https:// URIs of allowed hosts, at public addresses only. The address is
+// checked when it is dialled, so a name cannot move to an internal one. Start reading at New and
+// Web.Read.
 package web
 
 import (
@@ -23,29 +24,29 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Scheme is what its URIs begin with.
+// Scheme is the beginning of its URIs.
 const Scheme = "https://"
 
 const (
 	maxRedirects = 5
-	// readTime bounds a read with its redirects.
+	// readTime is the time limit of a read with its redirects.
 	//limit:store a read of an `https://` URI, with its redirects | `unavailable`
 	readTime = 10 * time.Second
 )
 
-// Config says what may be read.
+// Config has the hosts and addresses that may be read.
 type Config struct {
-	// Allow are hosts: example.com, example.com:8443, or *.example.com for those
-	// below it. Without a port it is 443.
+	// Allow lists hosts: example.com, example.com:8443, or *.example.com for its subdomains. The
+	// default port is 443.
 	Allow []string
-	// Permit decides about an address that is to be dialled; nil is Public.
+	// Permit reports whether an address may be dialled; nil is Public.
 	Permit func(netip.AddrPort) bool
 	// TLS and Resolver are for tests.
 	TLS      *tls.Config
 	Resolver *net.Resolver
 }
 
-// Web reads.
+// Web reads https:// URIs.
 type Web struct {
 	allow  map[string]bool
 	client *http.Client
@@ -71,7 +72,7 @@ func New(cfg Config) (*Web, error) {
 	}
 	dialer := &net.Dialer{
 		Timeout: 5 * time.Second, Resolver: cfg.Resolver,
-		// The address that is dialled is looked at, not one that a name had before.
+		// The check is on the dialled address, not on one that the name had before.
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
 			if err != nil || !permit(at) {
@@ -82,7 +83,7 @@ func New(cfg Config) (*Web, error) {
 	}
 	w.client = &http.Client{
 		Transport: &http.Transport{
-			// No proxy: it would dial for us, and look at nothing.
+			// No proxy: it would dial for us without this check.
 			DialContext: dialer.DialContext, TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: 5 * time.Second, ResponseHeaderTimeout: 5 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10, MaxIdleConns: 16, IdleConnTimeout: 30 * time.Second,
@@ -106,8 +107,8 @@ var (
 // Close closes idle connections.
 func (w *Web) Close() { w.client.CloseIdleConnections() }
 
-// page is the normal form of a URL, by which access policies know it too; an error if
-// its host is not allowed.
+// page returns the normal form of a URL, which access policies use too; an error if its host is not
+// allowed.
 func (w *Web) page(raw string) (string, error) {
 	bad := fault.New(fault.InvalidParams, "only https:// URIs without a user can be read")
 	if len(raw) < len(Scheme) || !strings.EqualFold(raw[:len(Scheme)], Scheme) {
@@ -125,15 +126,15 @@ func (w *Web) page(raw string) (string, error) {
 		}
 	}
 	if !allowed {
-		name, _, _ := strings.Cut(host, ":") // of an IPv6 address its beginning
+		name, _, _ := strings.Cut(host, ":") // for an IPv6 address, its beginning
 		return "", fault.New(fault.Forbidden, "host %s is not among those that may be read", fault.Clip(name))
 	}
 	return page, nil
 }
 
-// Read reads a URI. Forbidden if its host, or one it redirects to, is not
-// allowed or not public; UnknownResource for 404 and 410; TooLarge beyond
-// store.MaxContent; Unavailable when the host does not answer as it should.
+// Read reads a URI. Errors are Forbidden if its host, or one it redirects to, is not allowed or not
+// public; UnknownResource for 404 and 410; TooLarge beyond store.MaxContent; and Unavailable if the
+// host does not give a valid answer.
 func (w *Web) Read(ctx context.Context, raw string) (out mcp.ResourceContents, err error) {
 	page, err := w.page(raw)
 	if err != nil {
@@ -157,7 +158,7 @@ func (w *Web) Read(ctx context.Context, raw string) (out mcp.ResourceContents, e
 	case resp.StatusCode != http.StatusOK:
 		return out, fault.New(fault.Unavailable, "the host answered with status %d", resp.StatusCode)
 	}
-	// What it says its length is may be wrong, and compressed.
+	// The length that the host states may be wrong, and is the compressed one.
 	data, err := io.ReadAll(io.LimitReader(resp.Body, store.MaxContent+1))
 	if err != nil {
 		return out, failed(err)
@@ -172,7 +173,7 @@ func (w *Web) Read(ctx context.Context, raw string) (out mcp.ResourceContents, e
 	return file.Contents(raw, mimeType, data), nil
 }
 
-// failed says nothing of where a connection went.
+// failed is an error that does not reveal the address of a connection.
 func failed(err error) error {
 	var known *fault.Error
 	switch {

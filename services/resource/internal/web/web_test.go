@@ -159,8 +159,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestNameThatMoves: a name that had a public address a moment ago, and now one
-// inside, is refused when it is dialled.
+// TestNameThatMoves: a name whose address changes from a public to an internal one is refused when
+// it is dialled.
 func TestNameThatMoves(t *testing.T) {
 	t.Parallel()
 	var asked []netip.Addr
@@ -177,7 +177,7 @@ func TestNameThatMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	// localhost stands for any name: the hosts file says where it is now.
+	// localhost stands for any name: the hosts file has its present address.
 	if _, err := w.Read(t.Context(), "https://localhost/"); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("%v", err)
 	}

@@ -15,13 +15,13 @@ import (
 
 type ctxt = context.Context
 
-// pages is a property: whatever else comes and goes, what stays is listed once,
-// in order.
+// pages is a property: whatever resources are added and removed meanwhile, those that stay are
+// listed once, in order.
 func pages(t *testing.T, open func() store.Store) {
 	s, ctx := open(), t.Context()
 	var stay []string
 	for i := range 60 {
-		// Bytes order these, no collation: Z before a, z before ä, and . before /.
+		// These are ordered by bytes, not by a collation: Z before a, z before ä, and . before /.
 		uri := fmt.Sprintf("p:%s%d", []string{"Z", "a", "ä", "z", "%20", "a/", "a.", "_"}[i%8], i)
 		Make(t, s, "", uri, "x")
 		stay = append(stay, uri)
@@ -45,7 +45,7 @@ func pages(t *testing.T, open func() store.Store) {
 			if !more {
 				break
 			}
-			// One comes and one goes, anywhere.
+			// One is added and one removed, anywhere.
 			extra++
 			Make(t, s, "", fmt.Sprintf("p:temp%d", extra), "x")
 			if extra > 1 {

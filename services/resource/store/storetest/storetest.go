@@ -1,6 +1,5 @@
-// Package storetest is the suite that every store.Store passes. Run it with
-// Run; it asks for new stores of one database, some of them twice, as two
-// processes would.
+// Package storetest is the test suite that every store.Store must pass. It opens some stores twice
+// on one database, as two processes would. Start reading at Run.
 package storetest
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Opener makes an empty database and returns what opens a store on it, which
-// may be called more than once.
+// Opener makes an empty database and returns a function that opens a store on it, which may be
+// called more than once.
 type Opener func(t *testing.T) (open func() store.Store)
 
 // Run checks stores against the contract.
@@ -185,7 +184,7 @@ func errorsSay(t *testing.T, open func() store.Store) {
 		_, err := s.Stat(ctx, "", uri)
 		refused(t, "stat", err, fault.UnknownResource, "")
 	}
-	// Nothing of what was refused is left, and no event of it.
+	// Refused writes leave nothing behind, not even an event.
 	if page, _, err := s.List(ctx, "", store.Query{}, "", 10); err != nil || len(page) != 1 || page[0].Revision != 2 {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -212,7 +211,7 @@ func content(t *testing.T, open func() store.Store) {
 			t.Errorf("%s: %d bytes, binary %v, size %d, %v", name, len(got.Bytes), got.Binary, r.Size, err)
 		}
 	}
-	// Large contents are read once they are admitted, small ones without.
+	// Large contents are read after admission, small ones without it.
 	for uri, asked := range map[string][]int64{"content:16MiB": {store.MaxContent}, "content:emoji": nil} {
 		var sizes []int64
 		r, got, err := s.Read(ctx, "", uri, func(size int64) error { sizes = append(sizes, size); return nil })
@@ -252,7 +251,7 @@ func tenants(t *testing.T, open func() store.Store) {
 			t.Errorf("%q has %d, %v", tenant, len(page), err)
 		}
 	}
-	// A key is the tenant's own.
+	// A key belongs to its tenant.
 	if _, err := s.Delete(ctx, "a", "x:1", 0, database.Key{Tenant: "a", Caller: "c", Key: "k"}); err != nil {
 		t.Error(err)
 	}
@@ -261,7 +260,7 @@ func tenants(t *testing.T, open func() store.Store) {
 	}
 }
 
-// drain publishes everything and says what it was.
+// drain publishes all events and returns them as text.
 func drain(t testing.TB, s store.Store) string {
 	t.Helper()
 	var all []string

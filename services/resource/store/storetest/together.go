@@ -44,7 +44,7 @@ func repeated(t *testing.T, open func() store.Store) {
 	}
 	_, err = create(once("k1", "other"))
 	refused(t, "another write with the key", err, fault.Conflict, "")
-	// What failed may be tried again with its key.
+	// A failed write may be repeated with its key.
 	_, err = s.Delete(ctx, "", "r:1", 9, once("k3", "d3"))
 	refused(t, "delete", err, fault.Conflict, "")
 	for range 2 {
@@ -64,7 +64,7 @@ func repeated(t *testing.T, open func() store.Store) {
 	refused(t, "a long key", err, fault.InvalidParams, "")
 }
 
-// contention has writers increment a number, each reading first.
+// contention makes writers increment a number, each reading it first.
 func contention(t *testing.T, open func() store.Store) {
 	stores, ctx := []store.Store{open(), open()}, t.Context()
 	Make(t, stores[0], "", "c:1", "")
@@ -170,7 +170,7 @@ func relay(t *testing.T, open func() store.Store) {
 	}); n != 0 || !errors.Is(err, away) || len(refused) != 3 {
 		t.Errorf("%d, %v, %v", n, err, refused)
 	}
-	// Another process takes over, and begins with the same.
+	// Another process takes over, and begins with the same event.
 	s = open()
 	var all []store.Event
 	for {
@@ -204,7 +204,7 @@ func oneRelay(t *testing.T, open func() store.Store) {
 		}); n != 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		// Writers do not wait for it.
+		// Writers do not wait for the relay.
 		Make(t, s, "", "o:2", "x")
 		return nil
 	})

@@ -19,14 +19,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store/storetest"
 )
 
-// slack is what a loaded machine may take beyond the 250 ms that a call waits for
-// a connection. With it, that is less than the 5 s that a call may work.
+// slack is the extra time that a loaded machine may take beyond the 250 ms that a call waits for a
+// connection. Together they are less than the 5 s limit of a call.
 const slack = 3 * time.Second
 
 // away requires that calls fail as they should while the database is away.
 func away(t *testing.T, s store.Store, what string) {
 	t.Helper()
-	least := time.Hour // of the tries: the machine may stand still in one
+	least := time.Hour // the fastest of several tries: the machine may be suspended in one
 	for range 5 {
 		begin := time.Now()
 		_, err := s.Create(t.Context(), store.Resource{URI: "x:1", Name: "n"}, storetest.Text("x"), database.Key{})
@@ -66,15 +66,14 @@ func TestServerAway(t *testing.T) {
 	back("it is back")
 }
 
-// TestD8ServedAgainAfterALongOutage: callers that wait for the database are
-// served as soon as it answers, in the order that they came, and not refused
-// because all come at once.
+// TestD8ServedAgainAfterALongOutage: callers that wait for the database are served as soon as it
+// answers, in their order, and not refused because all come at once.
 func TestD8ServedAgainAfterALongOutage(t *testing.T) {
 	t.Parallel()
 	server := databasetest.Own(t)
 	s := open(t, database.Config{URL: server.URL()})
 	storetest.Make(t, s, "", "before:1", "x")
-	// A machine that stands still for as long as callers wait has all of them refused.
+	// If the machine is suspended for as long as callers wait, all of them are refused.
 	var refused int64
 	for round := range 3 {
 		if refused = servedAgain(t, server, s, round); refused <= outageCallers/3 {
@@ -86,8 +85,8 @@ func TestD8ServedAgainAfterALongOutage(t *testing.T) {
 
 const outageCallers = 300
 
-// servedAgain takes the database away from many callers, gives it back, and returns how many
-// of them were refused after it had answered one.
+// servedAgain stops the database under many callers, restarts it, and returns how many of them were
+// refused after it had answered one.
 func servedAgain(t *testing.T, server *databasetest.Server, s store.Store, round int) int64 {
 	t.Helper()
 	server.Kill()
@@ -127,8 +126,8 @@ func servedAgain(t *testing.T, server *databasetest.Server, s store.Store, round
 	return refused
 }
 
-// TestKilledUnderWrites: what was acknowledged is there, and what was not is
-// said to be unknown or not done, truthfully.
+// TestKilledUnderWrites: acknowledged writes are there, and the others are truthfully reported as
+// unknown or not executed.
 func TestKilledUnderWrites(t *testing.T) {
 	t.Parallel()
 	server := databasetest.Own(t, "fsync=on")
@@ -151,7 +150,7 @@ func TestKilledUnderWrites(t *testing.T) {
 						if !fault.Is(err, fault.Unavailable) {
 							t.Error(err)
 						}
-						time.Sleep(10 * time.Millisecond) // each is looked for at the end
+						time.Sleep(10 * time.Millisecond) // each is checked at the end
 					} else {
 						acknowledged.Add(1)
 					}
@@ -167,7 +166,7 @@ func TestKilledUnderWrites(t *testing.T) {
 		wg.Wait()
 		server.Start(t)
 		bustest.Eventually(t, "it is back", func() bool {
-			_, err := s.Stat(t.Context(), "", "k:1") // which may have been refused
+			_, err := s.Stat(t.Context(), "", "k:1") // the write may have been refused
 			return err == nil || fault.Is(err, fault.UnknownResource)
 		})
 	}
@@ -224,7 +223,7 @@ func TestNoFreeConnection(t *testing.T) {
 		return err == nil && n == 2
 	})
 	least := time.Hour
-	for try := 0; try < 3 && least > 250*time.Millisecond+slack; try++ { // the machine may stand still in one
+	for try := 0; try < 3 && least > 250*time.Millisecond+slack; try++ { // the machine may be suspended in one
 		begin := time.Now()
 		_, err := s.Create(t.Context(), store.Resource{URI: "x:2", Name: "n"}, storetest.Text("x"), database.Key{})
 		if least = min(least, time.Since(begin)); !fault.Is(err, fault.Unavailable) {
@@ -238,12 +237,12 @@ func TestNoFreeConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	wg.Wait()
-	// Busy is not away: nothing waits for a probe.
+	// A busy database is not away: no call waits for a probe.
 	storetest.Make(t, s, "", "x:2", "x")
 }
 
-// TestLostTransactions: what Postgres rolls back for another transaction's sake
-// is run again; a server that takes no writes refuses them, and still reads.
+// TestLostTransactions: a transaction that Postgres rolls back in favour of another one runs again;
+// a read-only server refuses writes, and still reads.
 func TestLostTransactions(t *testing.T) {
 	t.Parallel()
 	url := databasetest.Postgres(t)

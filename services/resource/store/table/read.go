@@ -18,7 +18,7 @@ import (
 
 const columns = `tenant, uri, name, title, description, mime_type, annotations, is_binary, size, revision, created, updated`
 
-// scan reads the columns of a row, with more behind them.
+// scan reads the columns of a row, followed by more.
 func scan(rows database.Rows, more ...any) (r store.Resource, err error) {
 	var annotations string
 	var created, updated int64
@@ -85,7 +85,7 @@ func (t *Table) Read(ctx context.Context, tenant, uri string, admit func(size in
 		if err != nil || r.Size <= allowed {
 			return r, c, err
 		}
-		// It may have grown since it was asked for.
+		// It may have grown since it was admitted.
 		if err = admit(r.Size); err != nil {
 			return r, c, err
 		}
@@ -102,7 +102,7 @@ func (t *Table) List(ctx context.Context, tenant string, q store.Query, after st
 	}
 	if prefix := clean(q.Prefix); prefix != "" {
 		add(`uri >= ?`, prefix)
-		// No URI has that character, and none sorts behind it.
+		// No URI contains that character, and none sorts after it.
 		add(`uri < ?`, prefix+"\U0010FFFF")
 	}
 	if q.Name != "" {
@@ -147,25 +147,25 @@ func (t *Table) List(ctx context.Context, tenant string, q store.Query, after st
 	return page, false, nil
 }
 
-// fold makes texts equal that differ in case only, and leaves out what a text
-// column does not take.
+// fold makes texts equal that differ only in case, and removes characters that a text column does
+// not accept.
 func fold(s string) string { return clean(norm.NFC.String(cases.Fold().String(s))) }
 
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// pattern matches what contains a text.
+// pattern returns a LIKE pattern for values that contain a text.
 func pattern(s string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(fold(s)) + "%"
 }
 
-// searched are the folded texts that a query looks at, but for the content.
+// searched returns the folded texts that a query searches, except the content.
 func searched(r store.Resource) (names, about string) {
 	return fold(r.Name + "\n" + r.Title), fold(r.Description + "\n" + r.URI)
 }
 
-// words is what of a content is searched.
+// words returns the searchable part of a content.
 func words(c store.Content) string {
 	if c.Binary {
 		return ""

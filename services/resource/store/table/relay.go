@@ -32,9 +32,8 @@ func (t *Table) Relay(ctx context.Context, limit int, publish func(context.Conte
 	return n, err
 }
 
-// events are the oldest of the outbox. A transaction takes the number of its
-// event while it holds the lock on the resource, so that those of one resource
-// are in order.
+// events returns the oldest events of the outbox. A transaction takes the number of its event while
+// it holds the lock on the resource, so that the events of one resource are in order.
 func (t *Table) events(ctx context.Context, limit int) (events []store.Event, numbers []any, err error) {
 	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT seq, tenant, uri, kind, revision, listed FROM resource_event ORDER BY seq LIMIT `+strconv.Itoa(limit))

@@ -10,23 +10,23 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Limits bound what one tenant keeps; zero is no bound. Several processes on one
-// database may exceed them by what they write within recount.
+// Limits limit the resources of one tenant; zero means unlimited. Several processes on one database
+// may exceed them by their writes within recount.
 type Limits struct {
-	// Bytes are those of contents, names, descriptions and all else of the resources.
+	// Bytes counts contents, names, descriptions and all other data of the resources.
 	Resources, Bytes int64
-	// Keys are those of writes with an idempotency key; see database.KeyLimits.
+	// Keys limits the idempotency keys of writes; see database.KeyLimits.
 	Keys database.KeyLimits
 }
 
 const (
-	// recount is how long a count is believed, with this process's own writes added.
+	// recount is how long a count is used, with this process's own writes added.
 	recount = 10 * time.Second
 	// maxCounted bounds the tenants whose counts are remembered.
 	maxCounted = 4096
 )
 
-// room knows what tenants keep.
+// room counts the resources of tenants.
 type room struct {
 	limits Limits
 
@@ -35,7 +35,8 @@ type room struct {
 	clock func() time.Time
 }
 
-// bytesOf is what a resource counts; sizes is the same of all of a tenant.
+// bytesOf is the size that a resource counts with; sizes is the SQL expression for all resources of
+// a tenant.
 func bytesOf(r store.Resource, annotations string) int64 {
 	return r.Size + int64(len(r.URI)+len(r.Name)+len(r.Title)+len(r.Description)+len(r.MIMEType)+len(annotations))
 }
@@ -47,8 +48,8 @@ type kept struct {
 	counted          time.Time
 }
 
-// take makes room for what a write has added, in the write's transaction. What makes a
-// tenant's share smaller is always let through.
+// take checks the limits for the additions of a write, in the write's transaction. A write that
+// makes a tenant's share smaller is always allowed.
 func (r *room) take(ctx context.Context, tx database.Tx, tenant string, resources, bytes int64) error {
 	if r.limits.Resources == 0 && r.limits.Bytes == 0 || resources == 0 && bytes == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (r *room) take(ctx context.Context, tx database.Tx, tenant string, resource
 	if known, err := r.add(tenant, resources, bytes); known {
 		return err
 	}
-	// The write itself is counted already.
+	// The count already includes this write.
 	now := &kept{resources: -resources, bytes: -bytes, counted: r.clock()}
 	var there, size int64
 	if _, err := database.One(ctx, tx, `SELECT count(*), CAST(coalesce(sum(`+sizes+`), 0) AS bigint) FROM resource WHERE tenant = $1`,
@@ -71,7 +72,7 @@ func (r *room) take(ctx context.Context, tx database.Tx, tenant string, resource
 	return err
 }
 
-// with has the count of a tenant too, and of as many others as are remembered.
+// with returns the counts with a tenant's added, within the limit of remembered tenants.
 func with(all map[string]*kept, tenant string, now *kept) map[string]*kept {
 	if len(all) >= maxCounted || all == nil {
 		all = map[string]*kept{}

@@ -1,5 +1,5 @@
-// Package table is the store.Store in the tables of a SQL database. The
-// statements are those that Postgres and SQLite both understand.
+// Package table implements store.Store in the tables of a SQL database. It uses only statements
+// that both Postgres and SQLite understand. Start reading at Open.
 package table
 
 import (
@@ -36,11 +36,11 @@ func migrations() fs.FS {
 	return sub
 }
 
-// Schema is the owner of the tables, and the version of them that this release makes.
+// Schema is the owner of the tables, and their version in this release.
 func Schema() database.Schema { return database.SchemaOf("resource", migrations()) }
 
-// Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
-// needs only the place.
+// Open opens the store in a database, and waits for the database until ctx ends. cfg needs only URL
+// or File.
 func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, error) {
 	cfg.Owner, cfg.Holds, cfg.Migrations = "resource", "resources", migrations()
 	db, err := database.Open(ctx, cfg)
@@ -60,10 +60,10 @@ func (t *Table) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, t.db, "resource")
 }
 
-// Away says why the database is away; see database.Database.
+// Away returns the reason why the database is away; see database.Database.
 func (t *Table) Away() error { return t.db.Away() }
 
-// Figures are those of the database.
+// Figures returns the metrics of the database.
 func (t *Table) Figures() []prometheus.Collector { return t.db.Figures() }
 
 // Close closes the database.

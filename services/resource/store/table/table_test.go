@@ -80,7 +80,7 @@ func TestH1RoomOfATenant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// What is said of a resource counts as its content does.
+			// The metadata of a resource counts like its content.
 			about := func(uri string) int64 { return int64(len(uri) + len("n") + len("text/plain") + len("null")) }
 			cfg := place(t)
 			cfg.Wait = patient
@@ -148,7 +148,7 @@ func TestH1RoomOfATenant(t *testing.T) {
 			if err := create("a", "memo://again", 100, database.Key{}); err != nil {
 				t.Errorf("after a delete: %v", err)
 			}
-			// Each write with a key leaves a row for a day, one that deletes too.
+			// Each write with a key leaves a row for a day, also a deletion.
 			keyed := func(tenant string, n int) error {
 				_, err := s.Update(t.Context(), tenant, "memo://again", 0, store.Change{Title: new(string)}, database.Key{Tenant: tenant, Caller: "c", Key: fmt.Sprint("n", n), Digest: []byte("d")})
 				return err

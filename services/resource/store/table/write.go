@@ -78,7 +78,7 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 			r.Annotations = c.Annotations
 		}
 		r.Revision++
-		// Never back: clocks of processes differ.
+		// Times never go back, although the clocks of processes differ.
 		if r.Updated = t.now().UTC().Truncate(time.Microsecond); r.Updated.Before(was.Updated) {
 			r.Updated = was.Updated
 		}
@@ -113,7 +113,7 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 	})
 }
 
-// joined is the content after a change.
+// joined returns the content after a change.
 func joined(ctx context.Context, tx database.Tx, was store.Resource, c store.Change) (store.Content, error) {
 	if !c.Append {
 		return *c.Content, nil

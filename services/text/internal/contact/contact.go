@@ -115,8 +115,8 @@ func inAuthority(text string, at int) bool {
 	return ok && !strings.ContainsAny(authority, "/?#")
 }
 
-// localStart returns the start of the local part before text[at], not before floor, or at if there is
-// none.
+// localStart returns the start of the local part before text[at], not before floor, or at if it is
+// empty.
 func localStart(text string, floor, at int) int {
 	start := at
 	for start > floor {

@@ -111,7 +111,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// Texts meant to make the scanners go over the same ground again and again.
+// Texts designed to make the scanners read the same bytes repeatedly.
 func BenchmarkFind(b *testing.B) {
 	const size = 1 << 20
 	for name, unit := range map[string]string{

@@ -142,7 +142,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Whatever was taken can be looked for.
+		// Every accepted name can be searched.
 		if _, err := Extract(t.Context(), segment.Sentences(file+". The agent of it."), language.Detect(file+". The agent of it."), g); err != nil {
 			t.Fatal(err)
 		}

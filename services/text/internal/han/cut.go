@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// unknown is the cost of a character that is not a word: more than that of most words of two.
+	// unknown is the cost of a character that is not a word: more than the cost of most
+	// two-character words.
 	unknown = 13.0
 	// repeated is the cost of a word learnt from the text.
 	repeated = 12.0
@@ -85,7 +86,8 @@ func Cut(run string, learnt map[string]int) []string {
 // maxNumeral bounds a numeral, in characters.
 const maxNumeral = 16
 
-// numeral returns the end of a number of at least two characters that starts at i, or i if there is none.
+// numeral returns the end of a number of at least two characters that starts at i, or i if none
+// does.
 func numeral(plain string, at []int, i int) int {
 	j := i
 	for j+1 < len(at) && j < i+maxNumeral && strings.Contains("零〇一二三四五六七八九十百千万亿两", plain[at[j]:at[j+1]]) {

@@ -109,7 +109,7 @@ func BenchmarkCut(b *testing.B) {
 	}
 }
 
-// BenchmarkWorst has nothing but prefixes of long words.
+// BenchmarkWorst has only prefixes of long words.
 func BenchmarkWorst(b *testing.B) {
 	run := strings.Repeat("中华人民共和", 300)
 	b.SetBytes(int64(len(run)))

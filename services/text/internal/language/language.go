@@ -52,8 +52,9 @@ var stopwords = sync.OnceValue(func() map[Language]map[string]bool {
 	return all
 })
 
-// IsStopword reports whether word, folded by Fold, carries no topic in a text of language l. Words in a
-// script other than that of l are judged by the language known for their script, so that mixed texts work.
+// IsStopword reports whether word, folded by Fold, carries no topic in a text of language l. Words
+// in another script than l's are judged by the language known for their script, so that mixed texts
+// work.
 func IsStopword(word string, l Language) bool {
 	all := stopwords()
 	switch first, _ := utf8.DecodeRuneInString(word); {

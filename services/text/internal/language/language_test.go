@@ -111,7 +111,7 @@ func TestIsStopword(t *testing.T) {
 	}
 }
 
-// TestStemsApart: what only looks like an ending stays.
+// TestStemsApart: letters that only look like an ending stay.
 func TestStemsApart(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -6,8 +6,8 @@ const (
 	nameWeight = 0.4
 	// letterWeight is the weight of one order of likelihood.
 	letterWeight = 0.4
-	// certain is the weight of the best fit; otherwise is that of a language
-	// without letter statistics.
+	// certain is the weight of the best fit; otherwise is the weight of a language without letter
+	// statistics.
 	certain, otherwise = 0.8, -0.2
 	// mostAgainst bounds how much letters can count against a language.
 	mostAgainst = 4.0

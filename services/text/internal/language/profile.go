@@ -134,7 +134,7 @@ func beyond(r rune, cyrillic bool) bool {
 // few is the number of words below which sequences of three letters count.
 const few = 12
 
-// best returns the language with the most evidence, or Unknown if there is none, or too little for the
+// best returns the language with the most evidence, or Unknown if there is too little for the
 // number of words.
 func (e *evidence) best(p *profiles, cyrillic bool) Language {
 	if e.words == 0 {

@@ -29,7 +29,7 @@ import (
 
 // Rating is the outcome of one formula.
 type Rating struct {
-	// Score is rounded to one decimal; its scale is that of Formula.
+	// Score is rounded to one decimal; its scale depends on Formula.
 	Score float64
 	// Formula names the formula: "flesch-reading-ease",
 	// "flesch-reading-ease-oborneva", "pisarek-linear",

@@ -1,8 +1,8 @@
-// Package segment cuts text into words, sentences and paragraphs. Boundaries are those of Unicode UAX #29
-// (Unicode 17, by github.com/clipperhouse/uax29). The standard knows no language, so sentences are then
-// repaired where it is known to be wrong: abbreviations ("Dr. Smith", "г. Москва", "m.in. Kraków"),
-// initials, list numbers, hand-wrapped lines, and the ellipsis. All functions take time linear in the
-// text. Start at Words and Sentences.
+// Package segment cuts text into words, sentences and paragraphs. It finds boundaries by Unicode
+// UAX #29 (Unicode 17, by github.com/clipperhouse/uax29). The standard knows no language, so
+// sentences are then repaired where it is known to be wrong: abbreviations ("Dr. Smith", "г.
+// Москва", "m.in. Kraków"), initials, list numbers, hand-wrapped lines, and the ellipsis. All
+// functions take time linear in the text. Start at Words and Sentences.
 package segment
 
 import (

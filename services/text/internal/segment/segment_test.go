@@ -201,7 +201,7 @@ func inSentences(text string) int {
 	return n
 }
 
-// Texts meant to make look-ahead or look-back quadratic.
+// Texts designed to make look-ahead or look-back quadratic.
 func BenchmarkSentences(b *testing.B) {
 	const size = 1 << 20
 	for name, unit := range map[string]string{

@@ -12,8 +12,8 @@ import (
 
 // Counts measures a text.
 type Counts struct {
-	// Sentences are those of package segment, Words those of package term: a
-	// word holds a letter or a digit, and Chinese is cut into words.
+	// Sentences are counted by package segment, Words by package term: a word has a letter or a
+	// digit, and Chinese is cut into words.
 	Sentences, Words int
 	// WordCharacters is the length of all words in code points.
 	WordCharacters int

@@ -101,8 +101,8 @@ func sentenceCase(text string) string {
 // lookBack is the number of bytes before a mark that are searched for an abbreviation.
 const lookBack = 128
 
-// capitals makes the first letter of each sentence in text[from:to] a capital. last is the last visible
-// character of the prose before, 0 if there is none.
+// capitals makes the first letter of each sentence in text[from:to] a capital. last is the last
+// visible character of the prose before, 0 for none.
 func capitals(text string, out []byte, from, to int, last rune) rune {
 	opens := last == 0 || strings.ContainsRune(".!?…。！？", last)
 	for i := from; i < to; {

@@ -54,7 +54,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%.40q: %v %v", text, got, err)
 		}
 	}
-	// Nothing but the file itself is believed.
+	// Only the file itself counts.
 	write(t, dir, "elsewhere/workspace.yaml", "ci:\n  evil: rm -rf /\n")
 	for _, links := range [][2]string{{"../elsewhere/workspace.yaml", ".busbar/workspace.yaml"}, {"elsewhere", ".busbar"}} {
 		if err := errors.Join(os.RemoveAll(filepath.Join(dir, links[1])), os.Symlink(links[0], filepath.Join(dir, links[1]))); err != nil {
@@ -86,8 +86,7 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
-// What a command does to hide what is guarded has it guarded as a whole, or nothing runs the
-// next time.
+// If a command hides guarded files, the whole directory is guarded, or nothing runs the next time.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -110,7 +109,7 @@ func TestHidden(t *testing.T) {
 		}
 	}
 	guarded(".git", "closed/.git", "in/docs")
-	if os.Geteuid() != 0 { // who may read everything
+	if os.Geteuid() != 0 { // root can read everything
 		closed := filepath.Join(dir, "closed")
 		if err := os.Chmod(closed, 0); err != nil {
 			t.Fatal(err)
@@ -134,22 +133,22 @@ func TestHidden(t *testing.T) {
 	refused("too many entries in its top")
 }
 
-// fill puts more into a directory than is looked at.
+// fill puts more entries into a directory than are read.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	first := filepath.Join(dir, "0")
 	write(t, dir, "0", "")
 	for n := 1; n <= 50_001; n++ {
 		if err := os.Link(first, filepath.Join(dir, fmt.Sprint(n))); err != nil {
-			// A file has only so many names.
+			// A file can have only a limited number of names.
 			first = filepath.Join(dir, fmt.Sprint(n))
 			write(t, dir, fmt.Sprint(n), "")
 		}
 	}
 }
 
-// Runs are bounded by who makes them, at once and when they are over, and belong to who
-// made them.
+// The runs of each caller are limited, both concurrent and finished ones, and belong to that
+// caller.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	rs := ci.NewRuns(4)
@@ -171,7 +170,7 @@ func TestRuns(t *testing.T) {
 	if _, err := rs.Begin("f", ci.Account{Principal: "eve"}, "main", ci.Command{}); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("a fifth at once: %v", err)
 	}
-	// What is written is cut, kept and told.
+	// The output is cut, kept and reported.
 	if _, err := a.Write([]byte(strings.Repeat("0123456789\n", 10_000) + "\x1b[31mlast\x1b[0m \x00line\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (r *Run) Tail() (text string, written int64) {
 	return report.Plain(string(end)), r.bytes
 }
 
-// Report returns the test results in the output; nil if there are none.
+// Report returns the test results in the output; nil for none.
 func (r *Run) Report() *report.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Ignore holds the patterns of the .gitignore files on the way to a directory, those of higher directories
+// Ignore holds the patterns of the .gitignore files on the way to a directory, higher directories
 // first.
 type Ignore []ignore
 

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const secret = "SECRET"
 
-// world is a root with something secret beside it.
+// world is a root with a secret file next to it.
 func world(t testing.TB) (top string, at func(path string) root.Place) {
 	t.Helper()
 	top = t.TempDir()
@@ -85,14 +85,13 @@ func swap(t *testing.T, top string) {
 	})
 }
 
-// While a directory becomes a link out of the root and back, whatever is read is in
-// the root.
+// While a directory becomes a link out of the root and back, every file read is in the root.
 func TestSwapWhileReading(t *testing.T) {
 	t.Parallel()
 	top, at := world(t)
 	swap(t, top)
 	read := 0
-	for i, begun := 0, time.Now(); i < 1000 || read == 0 && time.Since(begun) < bustest.Patience; i++ { // who swaps may stand still
+	for i, begun := 0, time.Now(); i < 1000 || read == 0 && time.Since(begun) < bustest.Patience; i++ { // the swapping goroutine may be delayed
 		c, err := file.Read(at("sub/x"))
 		if err == nil {
 			read++
@@ -142,7 +141,7 @@ func TestSwapWhileWriting(t *testing.T) {
 	}
 }
 
-// Of many who change a file at once, each sees what the one before has left.
+// If many callers change a file concurrently, each sees the result of the previous one.
 func TestChangesAreInTurn(t *testing.T) {
 	t.Parallel()
 	_, at := world(t)
@@ -159,13 +158,13 @@ func TestChangesAreInTurn(t *testing.T) {
 	if c, err := file.Read(at("sub/count")); err != nil || len(c.Data) != 20 {
 		t.Errorf("%q %v", c.Data, err)
 	}
-	// Nothing is left on the way.
+	// No temporary files are left.
 	if all, _, err := file.List(at("sub"), "", 10); err != nil || len(all) != 2 {
 		t.Errorf("%v %v", all, err)
 	}
 }
 
-// What is refused leaves the file as it was, with no trace.
+// A refused change leaves the file unchanged, without a trace.
 func TestRefusedChange(t *testing.T) {
 	t.Parallel()
 	_, at := world(t)
@@ -178,7 +177,7 @@ func TestRefusedChange(t *testing.T) {
 	}
 }
 
-// FuzzApply: an edit that is made has put its text there, and nothing else changed.
+// FuzzApply: after an edit its text is there, and nothing else has changed.
 func FuzzApply(f *testing.F) {
 	f.Add("one two three", "two", "2", false)
 	f.Add("aaaa", "aa", "b", true)
@@ -200,7 +199,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// Time ends a search in a line without an end, whatever the expression.
+// The time limit ends a search in an endless line, whatever the expression.
 func TestSearchEnds(t *testing.T) {
 	t.Parallel()
 	top, at := world(t)
@@ -213,8 +212,8 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// What a plain search costs does not depend on the text: one that almost matches everywhere is a
-// few times the work of one that does not match at all. A search whose call is over finds nothing.
+// The cost of a plain search hardly depends on the text: one that almost matches everywhere takes
+// only a few times as long as one that never matches. A search whose call has ended finds nothing.
 func TestPlainSearchIsLinear(t *testing.T) {
 	top, at := world(t)
 	put(t, filepath.Join(top, "root", "long.txt"), strings.Repeat("a", 1<<20))

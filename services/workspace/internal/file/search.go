@@ -134,8 +134,8 @@ type search struct {
 	ctx context.Context
 	// pattern is nil if the query is plain text.
 	pattern *regexp.Regexp
-	// literal is the text itself, or one that every match of the pattern contains; empty
-	// if there is none.
+	// literal is the text itself, or a text that every match of the pattern contains; empty for
+	// none.
 	literal literal
 	entries int
 	bytes   int64
@@ -223,8 +223,8 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// find returns the offset of the match in a line; -1 if there is none or time is over. folded is the line
-// in the form in which the literal is searched.
+// find returns the offset of the match in a line; -1 without a match, or if time is over. folded is
+// the line in the form in which the literal is searched.
 func (s *search) find(line string, folded []byte) int {
 	if s.pattern == nil {
 		at := s.literal.index(folded)

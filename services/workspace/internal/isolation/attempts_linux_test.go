@@ -16,10 +16,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// attempt is a way out; no error means that it is open.
+// attempt is an attempt to get out; no error means that it succeeded.
 type attempt struct {
-	// plainly says what happens without isolation: that it works, or that it depends on the kernel and
-	// on who runs the test. What would do harm is never tried there.
+	// plainly is the outcome without isolation: it works, or it depends on the kernel and on the
+	// user of the test. Harmful attempts are never made there.
 	plainly outcome
 	do      func() error
 }
@@ -45,7 +45,7 @@ func reads(name string) error {
 	return err
 }
 
-// tells succeeds if one of the files has anything in it.
+// tells succeeds if one of the files is not empty.
 func tells(names ...string) error {
 	for _, name := range names {
 		if data, err := os.ReadFile(name); err == nil && len(data) > 0 {
@@ -144,7 +144,8 @@ var attempts = map[string]attempt{
 	"configuration of git":          {works, func() error { return os.WriteFile("sub/.git/config", nil, 0o644) }},
 	"git, moved":                    {works, func() error { return errors.Join(os.Rename(".git", "g"), os.Rename("g", ".git")) }},
 	"git, moved with its directory": {works, func() error { return errors.Join(os.Rename("sub", "s"), os.Rename("s", "sub")) }},
-	// By it another run would get files as this one sees them, without what guards some of them once this one is over.
+	// Over it another run could receive this run's files without their guards, once this run is
+	// over.
 	"a meeting of two runs": {works, func() error {
 		l, err := net.Listen("unix", "meeting")
 		if err == nil {
@@ -203,7 +204,7 @@ var attempts = map[string]attempt{
 	"more files":    {depends, func() error { return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 19, Max: 1 << 20}) }},
 	"more priority": {depends, func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) }},
 	"dump core":     {depends, func() error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}) }},
-	// What reaches far into the kernel.
+	// System calls that reach far into the kernel.
 	"io_uring":      {depends, func() error { var p [120]byte; return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&p))) }},
 	"keys":          {depends, func() error { return call(unix.SYS_KEYCTL, 0, ^uintptr(2), 1) }}, // the session's keyring
 	"userfaultfd":   {depends, func() error { return call(unix.SYS_USERFAULTFD, 1) }},
@@ -238,12 +239,13 @@ var attempts = map[string]attempt{
 	}},
 }
 
-// alone are the attempts that change their process when they work.
+// alone are the attempts that change their process if they succeed.
 var alone = []string{
 	"be root", "be traced", "dump core", "keys", "more files", "more priority", "mount", "another root of /", "trace the service", "unmount a guard", "unshare mounts", "write again",
 }
 
-// isRefused makes a success of every error but that of a call that is refused as a whole.
+// isRefused turns every error into a success, except the error of a system call that the filter
+// refuses.
 func isRefused(err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EACCES) {
 		return err

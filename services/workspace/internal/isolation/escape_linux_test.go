@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside makes what attempts look for, and returns what they are told of it.
+// outside creates the targets of attempts, and returns the environment that describes them.
 func outside(t *testing.T, dir string) (env []string) {
 	t.Helper()
 	const secret = "a-secret"
-	env = append(env, "GORACE=atexit_sleep_ms=0") // the race detector holds up the end of each attempt for a second
+	env = append(env, "GORACE=atexit_sleep_ms=0") // the race detector delays the end of each attempt by a second
 	tell := func(name, value string) { env = append(env, "ATTEMPT_"+name+"="+value) }
 	listen := func(network, address string) string {
 		l, err := net.Listen(network, address)
@@ -46,9 +46,9 @@ func outside(t *testing.T, dir string) (env []string) {
 	listen("unix", "@"+abstract)
 	tell("ABSTRACT", abstract)
 	tell("TCP", listen("tcp", "127.0.0.1:0"))
-	tell("SECRET_BEGINS", "a") // the secret itself is in no environment that a command may read
+	tell("SECRET_BEGINS", "a") // no environment that a command may read contains the secret itself
 	tell("PID", fmt.Sprint(os.Getpid()))
-	// A file that somebody forgot to keep from children.
+	// A file that children inherit by mistake.
 	leaked, err := os.Open(filepath.Join(beside, "secret"))
 	if err != nil {
 		t.Fatal(err)
@@ -63,8 +63,8 @@ func outside(t *testing.T, dir string) (env []string) {
 	return env
 }
 
-// script makes attempts one after the other. One that changes its process has a process
-// of its own; the others share one, whose start takes longer than all of them.
+// script makes attempts one after the other. An attempt that changes its process gets its own
+// process; the others share one, because starting it takes longer than all of them.
 func script(names []string) string {
 	shared, own := "./attempt", ""
 	for _, n := range names {
@@ -87,8 +87,8 @@ func escaped(out string) map[string]bool {
 	return all
 }
 
-// No attempt gets out, in either way. The same attempts without isolation do, so that what is held
-// here is the attempt, and not a mistake in it.
+// No attempt succeeds, whichever way isolates it. Without isolation the same attempts succeed,
+// which shows that the isolation stops them and not a mistake in them.
 func TestEscapes(t *testing.T) {
 	working := ways(t)
 	names := slices.Sorted(maps.Keys(attempts))

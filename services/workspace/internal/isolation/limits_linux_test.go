@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/isolation"
 )
 
-// What commands need is there.
+// Commands have what they need.
 func TestCommand(t *testing.T) {
 	each(t, func(t *testing.T, w isolation.Way) {
 		dir := workspace(t)
@@ -36,14 +36,14 @@ func TestCommand(t *testing.T) {
 		if r, _ := run(t, t.Context(), w, dir, "kill -SEGV $$", usual); r.Signal != "SIGSEGV" || r.Exit != -1 {
 			t.Errorf("%+v", r)
 		}
-		// Who ends the first process of the namespace ends only itself.
+		// A command that tries to kill the first process of the namespace ends only itself.
 		if r, out := run(t, t.Context(), w, dir, "kill -9 1; kill -15 1; kill -2 1; kill -3 1; kill -11 1; echo here", usual); r.Exit != 0 || !strings.Contains(out, "here") {
 			t.Errorf("%+v %s", r, out)
 		}
 	})
 }
 
-// A service may run at a lower priority than commands have.
+// A service may run at a lower priority than its commands.
 func TestServiceOfLowPriority(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), "nice", "-n", "15", os.Args[0], "-test.run=^TestCommand$").CombinedOutput(); err != nil {
@@ -51,7 +51,7 @@ func TestServiceOfLowPriority(t *testing.T) {
 	}
 }
 
-// Each limit stops what goes beyond it, and says which it was.
+// Each limit stops a command that exceeds it, and the result names the limit.
 func TestLimits(t *testing.T) {
 	each(t, func(t *testing.T, w isolation.Way) {
 		for name, x := range map[string]struct {
@@ -86,11 +86,11 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// When a command is over, and when it is cancelled, nothing that it has started is left: not what
-// left its group and session either.
+// After the end or the cancellation of a command, none of its processes is left, not even one that
+// left its group and session.
 func TestNothingOutlives(t *testing.T) {
 	each(t, func(t *testing.T, w isolation.Way) {
-		// A daemon has the other end of a pipe open as long as it lives.
+		// A daemon holds the other end of a pipe open while it lives.
 		const daemon = "(setsid sh -c 'exec 9>alive; echo > began; exec sleep 1000' >/dev/null 2>&1 </dev/null &) ; until [ -e began ]; do sleep 0.01; done; "
 		dir := workspace(t)
 		alive := pipe(t, dir)
@@ -140,7 +140,7 @@ func TestNothingOutlives(t *testing.T) {
 	})
 }
 
-// pipe makes a pipe in a directory, and opens the end to read.
+// pipe creates a pipe in a directory, and opens the reading end.
 func pipe(t *testing.T, dir string) int {
 	t.Helper()
 	name := filepath.Join(dir, "alive")
@@ -155,7 +155,7 @@ func pipe(t *testing.T, dir string) int {
 	return fd
 }
 
-// ended says whether nobody has the other end open.
+// ended reports whether no process has the other end open.
 func ended(t *testing.T, fd int) bool {
 	t.Helper()
 	n, err := unix.Read(fd, make([]byte, 1))

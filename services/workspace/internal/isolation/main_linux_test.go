@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/isolation"
 )
 
-// The test's own program is also what tries to escape.
+// The test binary itself also makes the escape attempts.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "attempt" {
 		for _, name := range os.Args[1:] {
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// ways are those that work here. A machine with user namespaces has one, or this package is
-// broken; on others there is nothing to test, and nothing runs either.
+// ways are the ways that work on this machine. A machine with user namespaces has at least one, or
+// this package is broken; on others there is nothing to test, because commands do not run.
 func ways(t *testing.T) (all []isolation.Way) {
 	t.Helper()
 	probe := exec.CommandContext(t.Context(), "/bin/true")
@@ -71,7 +71,7 @@ func each(t *testing.T, f func(t *testing.T, w isolation.Way)) {
 	}
 }
 
-// workspace is a directory with what is guarded, and the program that attempts.
+// workspace is a directory with guarded files and the program that makes the attempts.
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -107,8 +107,8 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// usual are limits that nothing here reaches by chance, and no other test that writes to the
-// same disk meanwhile.
+// usual are limits that no test here reaches by accident, even if other tests write to the same
+// disk meanwhile.
 var usual = isolation.Limits{Time: 2 * time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 300, Disk: 4 << 30}
 
 func run(t *testing.T, ctx context.Context, w isolation.Way, dir, line string, limits isolation.Limits, env ...string) (isolation.Result, string) {
@@ -121,7 +121,7 @@ func run(t *testing.T, ctx context.Context, w isolation.Way, dir, line string, l
 	return r, out.String()
 }
 
-// plainly is the same without any isolation.
+// plainly runs the command without any isolation.
 func plainly(t *testing.T, dir, line string, env ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", line)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchTime is the interval of checks of total usage, and countTime that of counting
+// watchTime is the interval of checks of total usage, and countTime the interval of counting
 // processes: a fork bomb makes thousands of them in one watchTime.
 const (
 	watchTime = 100 * time.Millisecond

@@ -78,7 +78,7 @@ func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more boo
 	return all, last < len(text), nil
 }
 
-// blame moves lines from a commit to those of its parents that have them too, until no parent has them.
+// blame moves lines from a commit to the parents that have them too, until no parent has them.
 type blame struct {
 	*history
 	path string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever bytes a tree has, reading its entries ends, and a name that is met is found.
+// Whatever bytes a tree has, reading its entries ends, and every name that was read is also found.
 func FuzzTree(f *testing.F) {
 	hash := strings.Repeat("h", hashSize)
 	f.Add([]byte("100644 a\x00" + hash + "40000 b\x00" + hash))

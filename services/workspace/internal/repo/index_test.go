@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// FuzzFits: an index that fits is read by go-git with no more than that in its paths.
+// FuzzFits: if an index fits, go-git reads no more bytes of paths from it than the limit.
 func FuzzFits(f *testing.F) {
 	entry := strings.Repeat("\x00", 61) + "\x01a\x00"
 	f.Add("DIRC\x00\x00\x00\x02\x00\x00\x00\x01" + entry + strings.Repeat("\x00", 8))

@@ -44,8 +44,8 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// Texts that have little in common cost a bounded number of steps, and what they begin and end
-// with is found.
+// Comparing texts with little in common takes a limited number of steps, and their common beginning
+// and end are found.
 func TestMatchIsBounded(t *testing.T) {
 	const most = 20_000
 	a, b := make([]uint64, most), make([]uint64, most)

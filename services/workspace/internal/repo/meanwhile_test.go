@@ -12,7 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// opened is a repository of two commits, by the git program, opened.
+// opened makes a repository of two commits with the git program, and returns a function that opens
+// it.
 func opened(t *testing.T) (dir string, open func() *Repo) {
 	t.Helper()
 	dir = t.TempDir()
@@ -47,7 +48,7 @@ func opened(t *testing.T) (dir string, open func() *Repo) {
 	}
 }
 
-// A file that changes after a checkout has looked at it is not removed.
+// A file that changes after a checkout has checked it is not removed.
 func TestChangeDuringCheckout(t *testing.T) {
 	t.Parallel()
 	dir, open := opened(t)
@@ -71,8 +72,9 @@ func TestChangeDuringCheckout(t *testing.T) {
 	}
 }
 
-// A file that changed in the moment in which the index was written, with its size, still counts as
-// changed when the index is written again: its times are before those of the index then.
+// A file that changed, with the same size, in the moment in which the index was written still
+// counts as changed after the index is written again, although its times are then older than the
+// index.
 func TestRacyEntryIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	dir, open := opened(t)
@@ -89,7 +91,7 @@ func TestRacyEntryIsWrittenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stat(info, s.paths["b"]) // of the moment in which it had the other content
+	stat(info, s.paths["b"]) // from the moment in which it had the other content
 	if err := r.save(s); err != nil {
 		t.Fatal(err)
 	}

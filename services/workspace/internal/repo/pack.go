@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxChain is the largest number of deltas of an object, the same as git's. maxDeltas is
-	// the largest total size of the deltas in bytes, maxWork that of all objects made from them.
+	// maxChain is the largest number of deltas of an object, the same as git's. maxDeltas is the
+	// largest total size of the deltas in bytes, maxWork the largest total size of all objects made
+	// from them.
 	maxChain  = 4095
 	maxDeltas = 64 << 20
 	maxWork   = 1 << 30

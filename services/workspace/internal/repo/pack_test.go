@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever bytes a pack and its index have, looking an object up ends, within bounds.
+// Whatever bytes a pack and its index have, looking up an object ends within the limits.
 func FuzzPack(f *testing.F) {
 	head := append([]byte("\xfftOc\x00\x00\x00\x02"), make([]byte, 256*4)...)
 	for i := range 256 {

@@ -52,8 +52,8 @@ type Repo struct {
 	tree *git.Worktree
 	// top is the directory of the worktree.
 	top root.Place
-	// private is the .git directory of this worktree, common that of all worktrees; the same
-	// if there is only one.
+	// private is the .git directory of this worktree, common the shared one of all worktrees; the
+	// same if there is only one.
 	private, common *os.Root
 	// commonAt is the path of common in the root.
 	commonAt string

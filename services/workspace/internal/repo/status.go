@@ -94,7 +94,7 @@ func (r *Repo) index() (*staged, error) {
 	return s, nil
 }
 
-// content returns the entry of a path; nil if there is none, or only an intent to add.
+// content returns the entry of a path; nil without an entry, or with only an intent to add.
 func (s *staged) content(p string) *index.Entry {
 	if e := s.paths[p]; e != nil && !e.IntentToAdd {
 		return e

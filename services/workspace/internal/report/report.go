@@ -33,8 +33,8 @@ const (
 	maxFailures = 100
 	maxMessage  = 1 << 10
 	maxName     = 512
-	// maxLine is how many bytes of a line are read, maxText of a line for people. maxOpen is how many concurrent
-	// tests have their output kept until it is known whether they fail.
+	// maxLine is how many bytes of a line are read, maxText of a line for people. maxOpen is the
+	// number of concurrent tests whose output is kept until it is known whether they fail.
 	maxLine = 64 << 10
 	maxText = 4 << 10
 	maxOpen = 1000
@@ -93,7 +93,7 @@ func (r *Reader) flush() {
 	r.rest, r.cut = r.rest[:0], false
 }
 
-// Report returns the findings so far; nil if there are none.
+// Report returns the findings so far; nil for none.
 func (r *Reader) Report() *Report {
 	if len(r.rest) > 0 {
 		r.flush()

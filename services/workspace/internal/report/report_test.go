@@ -40,7 +40,7 @@ func show(r *report.Report) (lines []string) {
 	return lines
 }
 
-// Each sample is what the runner wrote, and gives the same in whatever parts it comes.
+// Each sample is real output of a runner, and gives the same report in whatever parts it arrives.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	const panics = "panic: assignment to entry in nil map [recovered, repanicked]"
@@ -150,7 +150,7 @@ func bounded(t *testing.T, r *report.Report) {
 	}
 }
 
-// Tricks of XML are refused, or mean nothing.
+// Tricks of XML are refused or ignored.
 func TestHostileXML(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

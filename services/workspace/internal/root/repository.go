@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Repository returns the directory that contains the place and that git treats as a repository, whatever
-// its name; empty if there is none. A directory that would become one if the place were created also
-// counts.
+// Repository returns the directory that contains the place and that git treats as a repository,
+// whatever its name; empty for none. A directory that would become one if the place were created
+// also counts.
 func Repository(p Place) string {
 	next := ""
 	for at := p.Full(); ; at = path.Dir(at) {

@@ -119,7 +119,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What a client says of its own roots narrows, and never widens.
+// A client's own roots can only narrow the view, never widen it.
 func TestClientRoots(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -200,7 +200,7 @@ func FuzzFind(f *testing.F) {
 		if !filepath.IsLocal(p.Path) || strings.ContainsAny(p.Path, "\x00\\") || filepath.Clean(p.Path) != p.Path {
 			t.Errorf("%q is %q", path, p.Path)
 		}
-		// What a condition of the policy lets through by its beginning is there.
+		// A path that a policy condition admits by its prefix lies there.
 		if full := p.Full(); strings.HasPrefix(path, "main/docs/") && full != "docs" && !strings.HasPrefix(full, "docs/") {
 			t.Errorf("%q is %q", path, full)
 		}

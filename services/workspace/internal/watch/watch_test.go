@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// Directories that are moved count once, however often, and files in them are told
-// of by the names that they have then.
+// Directories count once however often they are moved, and changes of files in them are reported
+// under their new names.
 func TestMovedDirectories(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -55,7 +55,7 @@ func TestMovedDirectories(t *testing.T) {
 		t.Helper()
 		n := 0
 		bustest.Eventually(t, path+" is told of", func() bool {
-			n++ // a change of before the watch began, or while it was on its way, is not told of
+			n++ // a change before the watch began, or while it was starting, is not reported
 			if err := os.WriteFile(filepath.Join(top, path), fmt.Append(nil, n), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestMovedDirectories(t *testing.T) {
 		}
 		tells(fmt.Sprintf("dir%d/7/x", i+1))
 	}
-	tells("dir15/7/last") // and with it all that came before
+	tells("dir15/7/last") // and with it all earlier changes
 	mu.Lock()
 	heard = nil
 	mu.Unlock()
