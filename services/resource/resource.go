@@ -29,7 +29,7 @@ type Env struct {
 	FileRoots string   `env:"BUSBAR_RESOURCE_FILE_ROOTS" placeholder:"DIRS" help:"Directories whose files file:// URIs may read, separated as in PATH."`
 	HTTPAllow []string `env:"BUSBAR_RESOURCE_HTTP_ALLOW" placeholder:"HOST" help:"Hosts that https:// URIs may read: example.com, example.com:8443, *.example.com."`
 	GitRoots  string   `env:"BUSBAR_RESOURCE_GIT_ROOTS" placeholder:"DIRS" help:"Repositories, or directories of repositories, that git:// URIs may read, separated as in PATH."`
-	// MaxResources and MaxBytes limit the resources of one tenant; 0 means unlimited.
+	// MaxResources and MaxBytes bound what one tenant keeps; 0 is no bound.
 	//limit:store resources of one tenant | the tool fails
 	MaxResources int64 `name:"max-resources" default:"100000" env:"BUSBAR_RESOURCE_MAX" placeholder:"N" help:"Limit of resources of one tenant; 0 means no limit (default ${default})."`
 	//limit:store.bytes their bytes, with names and descriptions | the tool fails

@@ -108,7 +108,7 @@ var left = map[string]int{
 	"services/edge":     449,
 	"services/github":   1,
 	"services/prompt":   1,
-	"services/resource": 2,
+	"services/resource": 3,
 	"test/access":       6,
 	"test/batch":        1,
 	"test/bench":        18,
