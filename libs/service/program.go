@@ -44,7 +44,7 @@ func (e *Env) inherit(_ string, from DataEnv) { *e = from.Env }
 type DataEnv struct {
 	Env
 	// DatabaseURL is the URL of a Postgres database, which any number of processes share. Empty:
-	// SQLite in DataDir, which only one process can use.
+	// SQLite in DataDir, which is one process's alone.
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name (default: SQLite in the data directory)."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Data directory. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
 }
