@@ -90,17 +90,13 @@ func TestAwkward(t *testing.T) {
 
 // left is how many places of a room still wait for plain words. It only falls.
 var left = map[string]int{
-	"":                  2,
-	"docs/evidence":     3,
-	"docs/explanation":  5,
-	"docs/guides":       8,
-	"docs/reference":    20,
-	"docs/tutorial":     2,
+	"docs/explanation":  1,
+	"docs/reference":    14,
 	"libs/bus":          2,
 	"libs/service":      5,
 	"scripts/notices":   1,
 	"services/audit":    4,
-	"services/edge":     27,
+	"services/edge":     26,
 	"services/github":   1,
 	"services/prompt":   1,
 	"services/resource": 2,
@@ -122,7 +118,9 @@ func TestPlainWords(t *testing.T) {
 		for paragraph := range strings.SplitSeq(code.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }), "\n\n") {
 			for item := range strings.SplitSeq(strings.ReplaceAll(strings.ReplaceAll(paragraph, "\n- ", "\n\x00"), "\n|", "\n\x00"), "\x00") {
 				for cell := range strings.SplitSeq(item, " | ") {
-					add(path, line, cell)
+					if !strings.HasPrefix(cell, "#") { // a heading may start with What
+						add(path, line, cell)
+					}
 				}
 				line += strings.Count(item, "\n")
 			}
