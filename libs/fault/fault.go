@@ -92,8 +92,9 @@ const (
 	// Unavailable: the service, or something that it needs, is away. No instance of the service runs; or
 	// the bus does not answer, so that the edge does not know what services offer (`retryAfterMs`); or the
 	// bus, the service's database or its provider is away (`unknown` or `yes` if it may have run). Also: no
-	// model is configured. Also: the audit trail cannot be written, and then nothing with an effect runs;
-	// `yes` if that happened while the call ran. Its answer is withheld, and it must not be repeated.
+	// model is configured. Also if the audit trail cannot be written: then no call with an effect starts.
+	// If it fails while a call runs, `executed` is `yes`: the answer is withheld, and the call must not be
+	// repeated.
 	Unavailable Reason = "unavailable"
 )
 

@@ -21,7 +21,7 @@ import (
 // are read by kong.
 type IdentityFlags struct {
 	Proxy     identity.ProxyFlags `embed:""`
-	KeyHeader string              `name:"auth-key-header" env:"BUSBAR_AUTH_KEY_HEADER" placeholder:"NAME" help:"Header for API keys in place of Authorization, such as X-Custom-Auth. An invalid key is status 401 with {\"error\":\"Custom authentication failed\"}."`
+	KeyHeader string              `name:"auth-key-header" env:"BUSBAR_AUTH_KEY_HEADER" placeholder:"NAME" help:"Another header in which clients may send API keys, besides Authorization, such as X-Custom-Auth. An invalid key is status 401 with {\"error\":\"Custom authentication failed\"}."`
 
 	// StandIn, unless nil, replaces the policy's authorization servers: the server of
 	// "busbar dev --oauth".

@@ -24,10 +24,10 @@ type Command struct {
 	join.Flags
 	StorageFlags
 	TraceFlags
-	DataDir    string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
+	DataDir    string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Directory where records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	//limit:process a stopping edge still takes requests, if `/readyz` was asked for
-	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long a stopping edge still takes requests while /readyz says that it stops (default ${default}). It skips this if nobody asked for /readyz in the last 30 s. 0 means not at all."`
+	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long a stopping edge still takes requests while /readyz says that it stops (default ${default}). The edge skips this if nobody asked for /readyz in the last 30 s. 0 means not at all."`
 	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must do so."`
 }
 

@@ -13,7 +13,7 @@ import (
 func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m := e.metrics
 	m.Gauge("busbar_results_held_bytes", "Results that clients have not read yet.", func() float64 { return float64(held.Held()) })
-	m.Gauge("busbar_results_expected_bytes", "Large results of calls under way, by the size of those before them.", func() float64 { return float64(held.Expected()) })
+	m.Gauge("busbar_results_expected_bytes", "Room reserved for large results of running calls, estimated from earlier results.", func() float64 { return float64(held.Expected()) })
 	if l, ok := e.cfg.Limiter.(*gateway.InFlight); ok {
 		m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(l.Now()) })
 	}

@@ -55,7 +55,7 @@ func (f *auditFilter) values() url.Values {
 // auditFlags are what every command has that reads the trail.
 type auditFlags struct {
 	clientFlags
-	DataDir string `placeholder:"DIR" help:"Data directory of the edge, with the token that opens the trail. Default BUSBAR_DATA_DIR, or the directories of \"busbar dev\" and \"busbar edge\"."`
+	DataDir string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Data directory of the edge, with the token that opens the trail. Default the directories of \"busbar dev\" and \"busbar edge\"."`
 }
 
 // audit has the token of an edge of this machine sent.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +46,7 @@ func TestCommandLinePage(t *testing.T) {
 	if n := len(strings.Fields(before + after)); n > maxWords {
 		t.Errorf("%s has %d words that are not generated; at most %d are allowed", page, n, maxWords)
 	}
-	want := commandReference(k)
+	want := commandReference(k, before)
 	if *document {
 		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o600); err != nil {
 			t.Fatal(err)
@@ -56,9 +58,10 @@ func TestCommandLinePage(t *testing.T) {
 	}
 }
 
-// commandReference is a section for each group of commands.
-func commandReference(k *kong.Kong) string {
-	common := commonFlags(k.Model.Leaves(true))
+// commandReference is a section for each group of commands. The text before it explains flags that
+// many commands have.
+func commandReference(k *kong.Kong, before string) string {
+	common := commonFlags(before)
 	var b strings.Builder
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n### %s\n", strings.TrimSuffix(g.Title, ":"))
@@ -95,23 +98,29 @@ func usage(leaf *kong.Node) string {
 	return text
 }
 
-// commonFlags are the flags that at least five commands have; "busbar COMMAND --help" lists them.
-func commonFlags(leaves []*kong.Node) map[string]bool {
-	count, common := map[string]int{}, map[string]bool{}
-	for _, leaf := range leaves {
-		for _, f := range leaf.Flags {
-			count[f.Name]++
-			common[f.Name] = count[f.Name] >= 5
-		}
+var flagInText = regexp.MustCompile("`--([a-z-]+)`")
+
+// commonFlags are the flags that the introduction explains, up to the first heading.
+func commonFlags(before string) map[string]bool {
+	introduction, _, _ := strings.Cut(before, "\n## ")
+	common := map[string]bool{}
+	for _, m := range flagInText.FindAllStringSubmatch(introduction, -1) {
+		common[m[1]] = true
 	}
 	return common
+}
+
+// variable is the environment variable of a common flag. A flag of the same name with another
+// variable is another flag.
+func variable(flag string) string {
+	return "BUSBAR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // ownFlags are the other flags of a command.
 func ownFlags(leaf *kong.Node, common map[string]bool) string {
 	var all []string
 	for _, f := range leaf.Flags {
-		if f.Hidden || common[f.Name] {
+		if f.Hidden || common[f.Name] && slices.Contains(f.Envs, variable(f.Name)) {
 			continue
 		}
 		text := "--" + f.Name

@@ -149,13 +149,15 @@ func (c *natsConfigCommand) handOutMetrics(programs []string) error {
 
 // replace writes a file as one step. The program that gets the directory may have put
 // something into it, such as a link to somebody else's file: nothing is written through
-// such a link.
+// such a link. The new file keeps the owner and the group of the old one, if this user may give
+// files away: the program that reads it can read the new one too.
 func replace(path string, raw []byte, mode fs.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
+	keepOwner(path, tmp)
 	_, err = tmp.Write(raw)
 	if err := errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
 		return err

@@ -61,7 +61,7 @@ func parts() []part {
 
 // withoutFlag says which services of a whole system run.
 type withoutFlag struct {
-	Services []string `env:"BUSBAR_SERVICES" placeholder:"NAME" help:"The only services that run besides audit, such as text,github. Default all."`
+	Services []string `env:"BUSBAR_SERVICES" placeholder:"NAME" help:"Services to run, such as text,github; audit always runs. Default all."`
 	Without  []string `env:"BUSBAR_WITHOUT" placeholder:"NAME" help:"Services that do not run, such as weather."`
 }
 
