@@ -44,7 +44,7 @@ func TestAccessLimits(t *testing.T) {
 	if code, out, wrong := ask(other); code != client.ExitOK || !strings.HasPrefix(out, `{"principal":"anna"`) {
 		t.Errorf("as JSON: %d %s %s", code, out, wrong)
 	}
-	if code, _, wrong := ask(client.AccessLimitsOptions{Tenant: "acme"}); code != 2 || !strings.Contains(wrong, "say whose limits") {
+	if code, _, wrong := ask(client.AccessLimitsOptions{Tenant: "acme"}); code != 2 || !strings.Contains(wrong, "--tenant needs --as") {
 		t.Errorf("a tenant alone: %d %s", code, wrong)
 	}
 }

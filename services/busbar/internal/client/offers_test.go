@@ -73,7 +73,7 @@ func TestOffers(t *testing.T) {
 		"no such prompt":           {nothing, Options{}, ExitRefused, "", []string{"unknown_prompt", "next: see `busbar prompts` for what there is\n"}},
 		"prompt, no value":         {prompt("Anna"), Options{}, ExitUsage, "", []string{`"Anna": write name=value`}},
 		"completion":               {complete("greet", "who"), Options{}, ExitOK, "Anna\nAda\\u009b\n", nil},
-		"completion of a template": {complete("svc://notes/{id}", "id"), Options{}, ExitOK, "", nil},
+		"completion of a template": {complete("svc://notes/{id}", "id"), Options{}, ExitOK, "", []string{"no suggestions for argument id"}},
 		"completion of nothing":    {complete("nothing", "who"), Options{}, ExitRefused, "", []string{"error:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
