@@ -268,7 +268,7 @@ func TestRefusals(t *testing.T) {
 		`name "../x": use`:          {Name: "../x"},
 		`name "edge" is taken`:      {Name: "edge"},
 		`name "-x": begin with`:     {Name: "-x"},
-		`a service of Busbar has`:    {Name: "text"},
+		`a service of Busbar has`:   {Name: "text"},
 		"missing dot":               {Name: "shop", Module: "fmt"},
 		"malformed module path":     {Name: "shop", Module: "example.com/a b"},
 		"what the service depends":  {Name: "shop", Module: "github.com/busbar-mcp/busbar/libs/shop"},
