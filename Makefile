@@ -138,6 +138,10 @@ clean: ## Remove everything that was built, tools included
 release: ## Build a release into .tmp/release; TAG=v1.2.3 tags it in a clone, PUBLISH=1 pushes it (ARGS="-only linux/amd64")
 	@go run ./scripts/release $(if $(TAG),-tag $(TAG)) $(if $(filter 1,$(PUBLISH)),-publish) $(ARGS)
 
+.PHONY: release-check
+release-check: ## Publish a release to a repository on this machine, and use it as a stranger does
+	@BUSBAR_TEST_RELEASE=1 go test -buildvcs=false -count=1 -timeout 20m -run '^TestRelease$$' ./test/docs
+
 .PHONY: site
 site: ## Build a site of the documents, with search, into .tmp/site
 	@go run ./scripts/site $(ARGS)
