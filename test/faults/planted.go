@@ -86,7 +86,7 @@ var bugs = []planted{
 	{name: "a session is known to one edge", program: busbarProgram, calls: history.Session, seen: []oracle.Name{oracle.Forgotten},
 		edits: []edit{{storeDir + "sessions.go", "return s.bucket.Put(ctx, n.ID, raw)", "s.mu.Lock()\n	defer s.mu.Unlock()\n	s.cached[n.ID] = cachedSession{n, time.Now()}\n	return nil"}}},
 	{name: "a task is not looked for", program: busbarProgram, calls: history.Task, seen: []oracle.Name{oracle.Forgotten},
-		edits: []edit{{gatewayDir + "tasks.go", "rec, err := store.Get(ctx, r.Name)\n	// Somebody", "rec, err := store.Get(ctx, r.Name)\n	err = bus.ErrNoKey\n	// Somebody"}}},
+		edits: []edit{{gatewayDir + "tasks.go", "if of := rec.GetRequest().GetIdentity(); err == nil", "err = bus.ErrNoKey\n	if of := rec.GetRequest().GetIdentity(); err == nil"}}},
 	{name: "a change is not told", program: resourceProgram, calls: history.Told, seen: []oracle.Name{oracle.Forgotten},
 		edits: []edit{{resourceDir + "relay.go", "return r.ResourcesUpdated(ctx, updates...)", "return ctx.Err()"}}},
 	{name: "a write is acknowledged and not kept", program: resourceProgram, calls: history.Stored, seen: []oracle.Name{oracle.Lost},
