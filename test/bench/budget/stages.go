@@ -33,7 +33,7 @@ var Stages = []Stage{
 	{"link validate", []string{"services/edge/gateway.validate.", "services/edge/gateway.fitting", "services/edge/gateway.misfit"}},
 	{"links state, check", []string{"services/edge/gateway.state.", "services/edge/gateway.check."}},
 	{"link dispatch", []string{"services/edge/gateway.dispatch.", "services/edge/gateway.(*run).request"}},
-	{"request: marshal, seal", []string{"libs/bus.(*answer).send", "libs/bus.(*sealer).seal", "libs/bus.(*sealer).sum", "libs/bus.sent"}},
+	{"request: marshal, seal", []string{"libs/bus.(*attempt).send", "libs/bus.(*sealer).seal", "libs/bus.(*sealer).sum", "libs/bus.sent"}},
 	{"request: instance, deadline, answer", []string{"libs/bus.", "libs/bus/edges.", "libs/bus/internal/wire.", "libs/tracing."}},
 	{"NATS client: publish", []string{client, "main.subscribe.func"}},
 	{"NATS client: flush", []string{client + "(*Conn).flusher", client + "(*natsWriter).", client + "(*timeoutWriter)."}},
