@@ -53,6 +53,7 @@ func TestM9MalformedAnswersEndAtTheEdge(t *testing.T) {
 		"in pieces":           {chunk(`{"a":`), resultFrame(2, `}`)},
 		"_meta no object":     {meta(`1`)},
 		"_meta of the server": {meta(`{"io.modelcontextprotocol/serverInfo":{}}`)},
+		"a replay":            {meta(`{"io.github.busbar-mcp\/repl\u0061yed":true}`)},
 		"questions":           {{Seq: 1, Body: &busv1.Frame_InputRequired{InputRequired: &busv1.InputRequired{InputRequests: []byte(`{"q":`)}}}},
 		"error data":          {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`"x"`)})},
 		"the edge's words":    {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`{"executed":"no"}`)})},

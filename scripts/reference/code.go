@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -145,22 +146,30 @@ func (c *code) find(f *file, e ast.Expr, with map[string]*structOf) *structOf {
 	return nil
 }
 
+// specs are the declarations of types, constants and variables of a package.
+func (p *pkg) specs() iter.Seq2[*file, ast.Spec] {
+	return func(yield func(*file, ast.Spec) bool) {
+		for _, f := range p.files {
+			for _, d := range f.Decls {
+				g, ok := d.(*ast.GenDecl)
+				for i := 0; ok && i < len(g.Specs); i++ {
+					if !yield(f, g.Specs[i]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 func (p *pkg) structNamed(name string) *structOf {
-	for _, f := range p.files {
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok {
-				continue
-			}
-			for _, s := range g.Specs {
-				spec, ok := s.(*ast.TypeSpec)
-				if !ok || spec.Name.Name != name {
-					continue
-				}
-				if _, ok := spec.Type.(*ast.StructType); ok {
-					return &structOf{file: f, spec: spec}
-				}
-			}
+	for f, s := range p.specs() {
+		spec, ok := s.(*ast.TypeSpec)
+		if !ok || spec.Name.Name != name {
+			continue
+		}
+		if _, ok := spec.Type.(*ast.StructType); ok {
+			return &structOf{file: f, spec: spec}
 		}
 	}
 	return nil

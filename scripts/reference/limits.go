@@ -244,19 +244,11 @@ func (c *code) value(f *file, e ast.Expr) (value, bool) {
 
 // named computes a constant or variable of a package by its name.
 func (c *code) named(p *pkg, name string) (value, bool) {
-	for _, f := range p.files {
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok {
-				continue
-			}
-			for _, s := range g.Specs {
-				v, ok := s.(*ast.ValueSpec)
-				for i := 0; ok && i < len(v.Values); i++ {
-					if v.Names[i].Name == name {
-						return c.value(f, v.Values[i])
-					}
-				}
+	for f, s := range p.specs() {
+		v, ok := s.(*ast.ValueSpec)
+		for i := 0; ok && i < len(v.Values); i++ {
+			if v.Names[i].Name == name {
+				return c.value(f, v.Values[i])
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 		off, _ := e.live.ClockOffset()
 		return off.Seconds()
 	})
-	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
+	m.Counter("busbar_malformed_answers_total", "Answers of services that break the protocol, such as results that are not JSON objects.", func() float64 {
 		return float64(e.conn.Malformed())
 	})
 	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })

@@ -46,14 +46,16 @@ func Follow(ctx context.Context, s Store, f Filter, after string) (rows []Row, n
 		return !f.admitsTenant(end.Tenant) || end.Seq <= position[end.Tenant]
 	})
 	for _, end := range ends {
-		found, err := s.Rows(ctx, end.Tenant, position[end.Tenant], max(1, MaxPage/len(ends)))
+		part := max(1, MaxPage/len(ends))
+		found, err := s.Rows(ctx, end.Tenant, position[end.Tenant], part)
 		if err != nil {
 			return nil, "", false, err
 		}
-		size := 0
+		cut, size := len(found) == part, 0
 		for i := range found {
 			row := &found[i]
 			if size >= followBytes/len(ends) {
+				cut = true
 				break
 			}
 			position[end.Tenant] = row.Seq
@@ -61,7 +63,9 @@ func Follow(ctx context.Context, s Store, f Filter, after string) (rows []Row, n
 				rows, size = append(rows, *row), size+row.size()
 			}
 		}
-		more = more || position[end.Tenant] < end.Seq
+		if more = more || cut; !cut { // rows that are missing were pruned
+			position[end.Tenant] = max(position[end.Tenant], end.Seq)
+		}
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return a.Time.Compare(b.Time) })
 	text, err := json.Marshal(position, json.Deterministic(true))
@@ -69,7 +73,7 @@ func Follow(ctx context.Context, s Store, f Filter, after string) (rows []Row, n
 		return nil, "", false, err
 	}
 	if next = base64.RawURLEncoding.EncodeToString(text); len(next) > maxPosition {
-		return nil, "", false, fmt.Errorf("%w: the trail has %d tenants, too many to follow at once; follow one with tenant", ErrFilter, len(ends))
+		return nil, "", false, fmt.Errorf("%w: the trail has %d tenants, too many to follow at once; follow one with tenant", ErrFilter, len(position))
 	}
 	return rows, next, more, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sourcegraph/conc/pool"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -62,6 +63,40 @@ func TestC1RefusalsAreCounted(t *testing.T) {
 	// Each window has room for that many.
 	if windows := 1 + int(time.Since(begun)/window); whole > (256+8)*windows {
 		t.Errorf("%d of %d refusals have an event of their own in %d windows", whole, flood, windows)
+	}
+}
+
+// The questions of a follower of the trail are one event in a window, and one that counts the
+// others. A refused question has its own.
+func TestQuestionsOfAFollowerAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.joinWith(t, audit.Config{RefusalWindow: time.Hour})
+	record := func(outcome string, err *fault.Error) {
+		question := gateway.View{Call: &gateway.Call{Door: "audit", Method: gateway.AuditQuery, Name: "tail"}, ID: bus.NewCallID(), Principal: gateway.Principal{Name: "anna"}, Account: "anna"}
+		if err := e.trail.Record(t.Context(), gateway.Record{View: question, Outcome: outcome, Err: err}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const questions = 50
+	for range questions {
+		record("ok", nil)
+	}
+	record("forbidden", fault.New(fault.Forbidden, "not for you"))
+	e.close()
+	whole, repeated, refused := 0, 0, 0
+	for _, event := range w.stream(t) {
+		switch {
+		case event.Outcome == "forbidden":
+			refused++
+		case event.Repeated > 0:
+			repeated += int(event.Repeated)
+		default:
+			whole++
+		}
+	}
+	if whole != 1 || repeated != questions-1 || refused != 1 {
+		t.Errorf("%d events, %d counted, %d refused", whole, repeated, refused)
 	}
 }
 

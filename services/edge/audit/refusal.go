@@ -25,8 +25,9 @@ const (
 	refusalsKept = 4096
 )
 
-// refusals are the calls that were refused lately. The first few of a kind are recorded
-// in full, the others are counted: a flood of them costs one event per kind and window.
+// refusals are the calls that were refused lately, and the questions of followers of the trail.
+// The first few of a kind are recorded in full, the others are counted: a flood of them costs one
+// event per kind and window.
 type refusals struct {
 	seed maphash.Seed
 
@@ -52,29 +53,34 @@ type refusalCount struct {
 	first, last time.Time
 }
 
-// alike reports whether a call is one of many that were refused alike, and so has no
-// event of its own. It counts only if nothing of the call was recorded before, so no
-// event waits for an end.
+// inFull is how many calls such as this one are recorded in full in a window; zero means all.
+// A refused call counts only if nothing of it was recorded before, so no event waits for an end.
+func inFull(r gateway.Record) uint32 {
+	switch {
+	case r.Err == nil && r.Method == gateway.AuditQuery && r.Name == "tail":
+		return 1 // a follower of the trail asks once a second
+	case r.Err != nil && r.Executed() == fault.No && !r.Begun && r.Approval == nil && r.Err.Reason != fault.ApprovalRequired:
+		return refusalsAlike
+	}
+	return 0
+}
+
+// alike reports whether a call is one of many that ended alike, and so has no event of its own.
 func (t *Trail) alike(account string, r gateway.Record) bool {
-	refused := r.Err != nil && r.Executed() == fault.No && !r.Begun && r.Approval == nil && r.Err.Reason != fault.ApprovalRequired
-	if !refused && !follows(r) {
+	most := inFull(r)
+	if most == 0 {
 		return false
 	}
-	return !t.refusals.count(account, r, func() *auditv1.AuditEvent {
+	return !t.refusals.count(account, r, most, func() *auditv1.AuditEvent {
 		e := t.brief(r.View)
 		e.Outcome, e.Executed = r.Outcome, string(r.Executed())
 		return e
 	})
 }
 
-// follows reports whether a record is of an answered question of a follower of the trail,
-// who asks up to once a second.
-func follows(r gateway.Record) bool {
-	return r.Err == nil && r.Method == gateway.AuditQuery && r.Name == "tail"
-}
-
-// count counts a refused call, and reports whether it has an event of its own.
-func (r *refusals) count(account string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
+// count counts a call, and reports whether it is one of the most calls of its kind that have an
+// event of their own.
+func (r *refusals) count(account string, record gateway.Record, most uint32, describe func() *auditv1.AuditEvent) bool {
 	kind := refusalKind{account, record.Outcome, record.Door, record.Method[:min(len(record.Method), maxWord)], maphash.String(r.seed, record.Name)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +90,7 @@ func (r *refusals) count(account string, record gateway.Record, describe func() 
 	k := r.kinds[kind]
 	room := r.full[account] < refusalsFull && len(r.kinds) < refusalsKept
 	switch {
-	case k != nil && k.full < refusalsAlike && room && !follows(record):
+	case k != nil && k.full < most && room:
 	case k != nil:
 		k.more()
 		return false

@@ -32,7 +32,7 @@ func Run(t *testing.T, start func(*testing.T) Engine) {
 	for name, test := range map[string]func(*testing.T, Engine){
 		"events keep every field": fields, "an event counts once": once, "writers at once make one chain": writers,
 		"lists are filtered": filters, "pages do not move": pages, "no filter is code": injection,
-		"checkpoints follow growth": checkpoints, "retention leaves a chain that verifies": prune, "a follower gets each event once": follow,
+		"checkpoints follow growth": checkpoints, "retention leaves a chain that verifies": prune, "a follower gets each event once": follow, "answers to a follower are bounded": followMany,
 		"an untouched trail verifies": untouched, "a row behind the end stops its chain": stray, "what cannot be known is said": unsigned,
 	} {
 		t.Run(name, func(t *testing.T) {

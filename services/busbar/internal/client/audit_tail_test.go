@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
@@ -87,6 +88,50 @@ func TestAuditTail(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := RunAuditTail(t.Context(), AuditTailOptions{AuditOptions: AuditOptions{Token: "t0ken", Options: Options{URL: s.URL}, Most: 2}, Follow: true}, &out, &errs)
 	outcome{code, out.String(), errs.String()}.check(t, ExitRefused, "", "error: not for you\n")
+}
+
+// An edge makes a new token for its operator when it starts. A tail goes on with that one.
+func TestAuditTailNewToken(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	answered := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := "old"
+		if answered > 0 {
+			token = "new"
+		}
+		if r.Header.Get(auditHeader) != token {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"detail":"not for you","reason":"forbidden"}`))
+			return
+		}
+		events := ""
+		switch answered++; answered {
+		case 2:
+			events = calls("AAAAAAAA")
+		case 3:
+			interrupt()
+		}
+		_, _ = fmt.Fprintf(w, `{"events":[%s],"next":"p%d"}`, events, answered)
+	}))
+	defer s.Close()
+	o := AuditTailOptions{
+		AuditOptions: AuditOptions{Token: "old", Options: Options{URL: s.URL, Timeout: bustest.Patience}}, Follow: true, Every: time.Millisecond,
+		FindToken: func() string { return "new" },
+	}
+	var out, errs bytes.Buffer
+	if code := RunAuditTail(ctx, o, &out, &errs); code != ExitOK || strings.Count(out.String(), "AAAAAAAA") != 1 || errs.Len() > 0 {
+		t.Errorf("%d %s %s", code, out.String(), errs.String())
+	}
+}
+
+// A refusal that asking again cannot change ends a tail.
+func TestAuditTailTooLarge(t *testing.T) {
+	t.Parallel()
+	if passes(&auditError{"it is too large", fault.ResultTooLarge, http.StatusInternalServerError}) || !passes(&auditError{"it is away", fault.Unavailable, http.StatusServiceUnavailable}) {
+		t.Error("a tail asks again what cannot succeed, or ends though it can")
+	}
 }
 
 // plainText is a text without colours.
