@@ -56,13 +56,9 @@ func protocol(all []reason) string {
 		form := forms.Of(one.Reason).MCP
 		status, code := form.In(mcp.Modern)
 		before, codeBefore := form.In(mcp.V20251125)
-		executed := string(fault.New(one.Reason, "").Executed)
-		if one.Reason == fault.Overloaded {
-			executed += ", yes"
-		}
 		rows = append(rows, []string{
 			quoted(string(one.Reason)), pair(code, codeBefore), pair(status, before),
-			executed, one.meaning,
+			string(fault.New(one.Reason, "").Executed), one.meaning,
 		})
 		if one.more != "" {
 			notes += wrap("- "+quoted(string(one.Reason))+": "+one.more, "  ")
