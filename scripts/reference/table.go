@@ -10,8 +10,8 @@ import (
 // maxCell is the longest text of a cell, in characters: as long as a line.
 const maxCell = 100
 
-// table writes rows of Markdown below a header. Of a longer text than a cell can hold, the cell has
-// the first sentence if that fits, and a list below the table has the rest.
+// table writes rows of Markdown below a header. If a text is too long for a cell, the cell has its
+// first sentence, if that fits, and a list below the table has the rest.
 func table(header []string, rows [][]string) string {
 	var b, notes strings.Builder
 	line := func(cells []string) {
