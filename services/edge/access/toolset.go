@@ -114,7 +114,7 @@ func (c *compiler) setPatterns(at jsontext.Pointer, texts []string) []pattern {
 
 func (c *compiler) member(at jsontext.Pointer, shown, of string, f Form, valid func(string) bool) *toolset.Member {
 	if !valid(shown) {
-		c.at(at, "%q is no name that clients can be shown: it has up to %d characters, of a tool letters, digits, _ . / and -", shown, toolset.MaxName)
+		c.at(at, "%q is not a name that clients can be shown: at most %d characters, for a tool only letters, digits, _ . / and -", shown, toolset.MaxName)
 	}
 	if f.Title != nil && len(*f.Title) > toolset.MaxTitle || f.Description != nil && len(*f.Description) > toolset.MaxDescription {
 		c.at(at, "a title has at most %d bytes, a description %d", toolset.MaxTitle, toolset.MaxDescription)

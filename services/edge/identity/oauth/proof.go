@@ -61,7 +61,7 @@ func (v *Verifier) prove(thumbprint string, r *Request) error {
 	}
 	parts, ok := split(r.Proofs[0])
 	if !ok || !strings.EqualFold(parts.header.Typ, "dpop+jwt") || parts.header.Crit != nil || !slices.Contains(Algorithms, parts.header.Alg) {
-		return badProof("its header is not that of a proof")
+		return badProof("its header says that it is not a proof")
 	}
 	var k jose.JSONWebKey
 	if parts.header.JWK == nil || k.UnmarshalJSON(parts.header.JWK) != nil || !k.Valid() || !k.IsPublic() || !suits(parts.header.Alg, k.Key) {
