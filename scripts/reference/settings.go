@@ -152,7 +152,7 @@ func rank(path string) string {
 }
 
 var (
-	saidDefault = regexp.MustCompile(`(?i) *\(default:? ([^)]*)\)|\bDefault (none|all|0, any number|https?://\S+|those of the system)\.|Default: ([^.]*)\.|\bDefault (\$.*)\.$`)
+	saidDefault = regexp.MustCompile(`(?i) *\(default:? ([^)]*)\)|\bDefault (none|all|0, any number|https?://\S+|the system's)\.|Default: ([^.]*)\.|\bDefault (\$.*)\.$`)
 	upper       = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 )
 
