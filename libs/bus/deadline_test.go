@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -39,11 +40,11 @@ func TestDeadlineIsShavedAtTheHop(t *testing.T) {
 	ctx := within(t, bustest.Patience)
 	mine, _ := ctx.Deadline()
 	theirs, _, took := call(ctx)
-	if got := mine.Sub(theirs); got > bus.HopShave || got < bus.HopShave-took {
-		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there, of a call that took %v", got, bus.HopShave, took)
+	if got := mine.Sub(theirs); got > flow.HopShave || got < flow.HopShave-took {
+		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there, of a call that took %v", got, flow.HopShave, took)
 	}
 	theirs, begun, took := call(t.Context())
-	if left, want := theirs.Sub(begun), bus.DefaultTimeout-bus.HopShave; left < want || left > want+took {
+	if left, want := theirs.Sub(begun), bus.DefaultTimeout-flow.HopShave; left < want || left > want+took {
 		t.Errorf("a call without deadline that took %v gets %v, want %v and the way there", took, left, want)
 	}
 }
@@ -77,7 +78,7 @@ func TestDeadlinePassesDuringTheCall(t *testing.T) {
 			if took > bustest.Promptly {
 				t.Errorf("%s: ended after %v, not at its deadline", name, took)
 			}
-			if deadline, _ := ctx.Deadline(); time.Until(deadline) > bus.HopShave {
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) > flow.HopShave {
 				t.Errorf("%s: ended %v before its deadline", name, time.Until(deadline))
 			}
 			return true

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
 // MaxReturn is how long a read is repeated in a cluster whose instances are silent.
-const MaxReturn = maxReturn
+const MaxReturn = flow.MaxReturn
 
 // Sealed marshals a request and, with keys, seals it and checks the seal.
 func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
@@ -74,9 +75,9 @@ func Chosen(instances []string, ends func(instance string) (silent bool), calls 
 			continue
 		}
 		all = append(all, one.instance)
-		said := memberAnswered
+		said := flow.Lives
 		if ends(one.instance) {
-			said = memberSilent
+			said = flow.Quiet
 		}
 		m.done(one, said)
 	}

@@ -16,6 +16,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -99,7 +100,7 @@ func TestReadsOutliveALostConnection(t *testing.T) {
 	stop := reads(t, caller)
 	for range 2 {
 		network.Hold()
-		<-time.After(bus.MaxSilence + bus.AliveEvery) // the calls have asked the bus, and wait for its answer
+		<-time.After(flow.MaxSilence + flow.AliveEvery) // the calls have asked the bus, and wait for its answer
 		swap(t, network, conn)
 		bustest.Eventually(t, "the bus is back", conn.Connected)
 		if _, err := caller.CallWith(within(t, bustest.Patience), "svc", toolCall(`{}`), bus.Options{Harmless: true}); err != nil {
@@ -146,7 +147,7 @@ func TestHungServerIsLeft(t *testing.T) {
 			}
 			left.Wait()
 			away := time.Since(began)
-			if away > bus.MaxSilence+bustest.Promptly {
+			if away > flow.MaxSilence+bustest.Promptly {
 				t.Errorf("the server was left after %v", away)
 			}
 			took, failed := stop()
@@ -192,7 +193,7 @@ func isNotLeft(t *testing.T, url string) {
 	var lost atomic.Bool
 	conn.OnReconnect(func() { lost.Store(true) })
 	release := network.Hold()
-	<-time.After(2 * bus.MaxSilence)
+	<-time.After(2 * flow.MaxSilence)
 	release()
 	bustest.Eventually(t, "calls are answered", func() bool { return caller.Check(t.Context(), "svc") == nil })
 	if lost.Load() {

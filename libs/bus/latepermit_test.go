@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -51,7 +52,7 @@ func quickOrSlow(ctx context.Context, req *busv1.Request, out *bus.Responder) (p
 func TestF2LatePermits(t *testing.T) {
 	t.Parallel()
 	for name, stopped := range map[string]time.Duration{
-		"the caller counts it as lost": 2 * bus.MaxSilence,
+		"the caller counts it as lost": 2 * flow.MaxSilence,
 		"its own time is over as well": 5 * time.Second,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -36,7 +37,7 @@ func permitsSlowly(t *testing.T) error {
 	drained := make(chan error, 1)
 	_, err := newCaller(t, url).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
 		go func() { drained <- s.Drain(t.Context()) }()
-		time.Sleep(2 * bus.MaxSilence) // a slow write; longer than a silent instance is waited for
+		time.Sleep(2 * flow.MaxSilence) // a slow write; longer than a silent instance is waited for
 		return nil
 	}})
 	if err == nil && runs.Load() != 1 {
@@ -127,7 +128,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 							if ctx.Done() == nil || ctx.Err() == nil {
 								select {
 								case <-ctx.Done(): // as a call that waits for room
-								case <-time.After(bus.MaxSilence / 2):
+								case <-time.After(flow.MaxSilence / 2):
 									if !refuses {
 										return nil
 									}

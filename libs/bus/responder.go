@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -54,7 +55,7 @@ func newResponder(s *Server, reply string) *Responder {
 	r := &Responder{server: s, reply: reply}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alive = time.AfterFunc(FirstAlive, r.beat)
+	r.alive = time.AfterFunc(flow.FirstAlive, r.beat)
 	return r
 }
 
@@ -112,7 +113,7 @@ func (r *Responder) beat() {
 		r.publish(f)
 	}
 	r.ready()
-	r.alive.Reset(AliveEvery)
+	r.alive.Reset(flow.AliveEvery)
 }
 
 // ask starts asking the caller for its permit, now and with every heartbeat; false stops it.
@@ -130,7 +131,7 @@ func (r *Responder) ready() {
 		return
 	}
 	now := time.Now()
-	if r.turn == 0 || now.Sub(r.asked) >= MaxSilence {
+	if r.turn == 0 || now.Sub(r.asked) >= flow.MaxSilence {
 		r.turn++
 	}
 	r.asked = now
@@ -148,7 +149,7 @@ func (r *Responder) ready() {
 func (r *Responder) fits(turn uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.asked) >= MaxSilence {
+	if time.Since(r.asked) >= flow.MaxSilence {
 		r.ready()
 	}
 	return turn == r.turn || turn == 0 && r.turn == 1
@@ -165,7 +166,7 @@ func (r *Responder) send(f *busv1.Frame) {
 	} else {
 		r.publish(f)
 	}
-	r.alive.Reset(AliveEvery)
+	r.alive.Reset(flow.AliveEvery)
 }
 
 // end sends the terminal frame.

@@ -16,6 +16,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -28,7 +29,7 @@ func TestStalledInstance(t *testing.T) {
 		then   func(t *testing.T, p *os.Process)
 		reason fault.Reason
 	}{
-		"it goes on":  {func(t *testing.T, p *os.Process) { <-time.After(bus.MaxSilence / 2); signal(t, p, syscall.SIGCONT) }, ""},
+		"it goes on":  {func(t *testing.T, p *os.Process) { <-time.After(flow.MaxSilence / 2); signal(t, p, syscall.SIGCONT) }, ""},
 		"it ends":     {func(t *testing.T, p *os.Process) { signal(t, p, syscall.SIGKILL) }, fault.PeerLost},
 		"it stays so": {func(*testing.T, *os.Process) {}, fault.PeerLost},
 	} {
@@ -78,11 +79,11 @@ func TestStalledInstance(t *testing.T) {
 					t.Errorf("after %v: %v", took, err)
 				}
 			case "it ends":
-				if took > 2*bus.MaxSilence+bustest.Promptly {
+				if took > 2*flow.MaxSilence+bustest.Promptly {
 					t.Errorf("noticed after %v", took)
 				}
 			case "it stays so":
-				if took < bus.MaxSilence {
+				if took < flow.MaxSilence {
 					t.Errorf("given up after %v", took)
 				}
 				// A shared machine may be slow meanwhile, and then the caller waits longer.

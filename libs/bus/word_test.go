@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -272,7 +273,7 @@ func TestAllInstancesAreSlow(t *testing.T) {
 				return // it is slow
 			}
 			answers.Add(1)
-			time.AfterFunc(2*bus.MaxSilence, func() {
+			time.AfterFunc(2*flow.MaxSilence, func() {
 				defer answers.Done()
 				sendFrames(t, nc, msg.Reply, readyFrame(name), resultFrame(1, `{}`))
 			})
