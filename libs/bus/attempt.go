@@ -241,12 +241,14 @@ func (a *attempt) send(ctx context.Context) flow.Event {
 	if a.member == nil && a.options.Only != nil {
 		return flow.Event{Kind: flow.Nobody}
 	}
-	at, to := "", a.caller.to(a.service, a.method)
+	at, to := "", ""
 	if a.member != nil {
 		at = a.member.instance
 		a.ran(at)
 		a.tried = append(a.tried, at)
 		to = subject.To(a.service, at, a.method)
+	} else {
+		to = a.caller.to(a.service, a.method)
 	}
 	a.server = conn.server.Load()
 	if err := conn.publish(ctx, to, a.reply, a.data); err != nil {
