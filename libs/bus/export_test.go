@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,6 +14,14 @@ import (
 
 // MaxReturn is how long a read is repeated in a cluster whose instances are silent.
 const MaxReturn = flow.MaxReturn
+
+// ReadFrames returns a reader of a tool call of "svc", and the connection that counts malformed frames.
+func ReadFrames(o Options) (*Reader, *Conn) {
+	conn := &Conn{log: slog.New(slog.DiscardHandler)}
+	r := (&Caller{conn: conn}).Read("svc", "call", o)
+	r.a.method = "tools/call"
+	return r, conn
+}
 
 // Sealed marshals a request and, with keys, seals it and checks the seal.
 func Sealed(t testing.TB, keys bool) func(*busv1.Request) {

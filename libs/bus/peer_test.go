@@ -45,19 +45,6 @@ func TestPeerLost(t *testing.T) {
 // later on a slow machine.
 const noticeTime = bustest.Promptly
 
-// A peer that receives the request and never sends a frame is lost as well.
-func TestSilentPeer(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	peer(t, url, func(*nats.Conn, *nats.Msg) {})
-	start := time.Now()
-	_, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil)
-	fails(t, err, fault.PeerLost, fault.Unknown)
-	if took := time.Since(start); took < flow.MaxSilence || took > noticeTime {
-		t.Errorf("noticed after %v", took)
-	}
-}
-
 func TestSlowHandlerIsAlive(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
