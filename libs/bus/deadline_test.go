@@ -150,36 +150,6 @@ func TestLateRequestDoesNotRun(t *testing.T) {
 	}
 }
 
-// A request that waits for a slot until its deadline does not run either.
-func TestQueuedRequestExpiresUnrun(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	busy, release := make(chan struct{}, 1), make(chan struct{})
-	var ran atomic.Int32
-	serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 1, Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
-		ran.Add(1)
-		busy <- struct{}{}
-		<-release
-		return &busv1.Result{}, nil
-	}})
-	caller := newCaller(t, url)
-	first := make(chan error, 1)
-	go func() {
-		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
-		first <- err
-	}()
-	await(t, "the slot is taken", busy)
-	_, err := caller.Call(within(t, 400*time.Millisecond), "svc", effect("x"), nil)
-	fails(t, err, fault.DeadlineExceeded, fault.No)
-	close(release)
-	if err := await(t, "the first call ends", first); err != nil {
-		t.Error(err)
-	}
-	if n := ran.Load(); n != 1 {
-		t.Errorf("%d calls ran", n)
-	}
-}
-
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)

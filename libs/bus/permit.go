@@ -20,10 +20,6 @@ import (
 // is permitted and heard. Each question has a number, turn: after a silence the
 // instance asks with a new number, so that a permit whose caller has given up since does not count.
 
-// permitTime is how long an instance asks. A caller that has not answered by then is gone.
-// Options.Permit may take 2 s of it.
-const permitTime = 3 * time.Second
-
 // decide asks Options.Permit whether the call may begin.
 func (a *attempt) decide(ctx context.Context) flow.Kind {
 	if a.state.Phase == flow.Leaving {
@@ -82,29 +78,26 @@ func (a *attempt) say(instance string, granted bool, reply string, turn uint32) 
 func (s *Server) permitted(ctx context.Context, call *liveCall, out *Responder) *fault.Error {
 	out.ask(true)
 	defer out.ask(false)
-	until := time.Now().Add(permitTime)
-	late := time.NewTimer(permitTime)
+	late := time.NewTimer(flow.PermitTime)
 	defer late.Stop()
-	gone := fault.New(fault.Unavailable, "the edge that made the call is gone; nothing was started: call again").Ran(fault.No)
 	for {
+		reply := flow.CallerGone
 		select {
 		case p := <-call.permit:
-			// A timer that is due may not have run yet.
-			deadline, _ := ctx.Deadline()
-			switch now := time.Now(); {
-			case !p.Granted:
-				return fault.New(fault.Cancelled, "its caller does not want the call any more; nothing was started").Ran(fault.No)
-			case ctx.Err() != nil, !now.Before(deadline):
-				return tooLate(s.cfg.Service)
-			case !now.Before(until):
-				return gone
-			case out.fits(p.Turn):
-				return nil
-			}
+			reply = out.heard(p)
 		case <-late.C:
-			return gone
 		case <-ctx.Done():
+		}
+		deadline, _ := ctx.Deadline() // a timer that is due may not have run yet
+		switch over := ctx.Err() != nil || !time.Now().Before(deadline); {
+		case reply == flow.Unwanted:
+			return fault.New(fault.Cancelled, "its caller does not want the call any more; nothing was started").Ran(fault.No)
+		case over:
 			return tooLate(s.cfg.Service)
+		case reply == flow.CallerGone:
+			return fault.New(fault.Unavailable, "the edge that made the call is gone; nothing was started: call again").Ran(fault.No)
+		case reply == flow.Begin:
+			return nil
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package bus_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
@@ -118,4 +120,35 @@ func signal(t *testing.T, p *os.Process, s syscall.Signal) {
 	if err := p.Signal(s); err != nil {
 		t.Error(err)
 	}
+}
+
+// stoppableService is the environment variable with which the test binary starts itself as an
+// instance of "svc".
+const stoppableService = "BUSBAR_TEST_SERVICE"
+
+// serveUntilKilled is that instance.
+func serveUntilKilled(url string) {
+	conn, err := bus.Connect(context.Background(), bus.Config{URL: url})
+	if err != nil {
+		fmt.Println("connect:", err)
+		return
+	}
+	if _, err = bus.Serve(context.Background(), conn, bus.ServerConfig{Service: "svc", Handler: quickOrSlow}); err != nil {
+		fmt.Println("serve:", err)
+		return
+	}
+	select {}
+}
+
+// quickOrSlow reports that "slow" has begun, and ends it after a second of the process's own time.
+func quickOrSlow(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+	for i := 0; req.Name == "slow" && i < 20; i++ {
+		out.Progress(&busv1.Progress{Progress: float64(i)})
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return &busv1.Result{Json: []byte(`{}`)}, nil
 }

@@ -13,7 +13,8 @@ import (
 // A model of a caller, NATS and a few instances, in which a schedule of bytes decides what goes wrong:
 // messages are late, lost or copied, instances are full, die, stand still or cannot be reached, servers
 // go away, callers give up or leave. Whatever happens, a call that may have an effect never runs twice,
-// one that is said not to have run did not and will not, and every call ends in time and once.
+// one that is said not to have run did not and will not, none begins long after its caller was told, and
+// every call ends in time and once.
 
 // schedule decides. Once it is used up, nothing more goes wrong.
 type schedule []byte
@@ -74,13 +75,13 @@ type world struct {
 	received  uint64
 	flushes   int
 	asks      int
-	leaving   bool
 	ended     bool
 	executed  fault.Executed
 	answered  bool
 	steps     int
 
-	runs int
+	runs  int
+	begun time.Duration // the last one
 }
 
 // instance is one that obeys the protocol.
@@ -94,17 +95,17 @@ type instance struct {
 }
 
 type work struct {
-	id      int
-	state   Fate // NeverBegun once it was refused
-	asking  bool
-	turn    uint32
-	asked   time.Duration
-	until   time.Duration
-	seq     uint32
-	failed  bool
-	said    fault.Executed
-	aborted bool
+	id       int
+	state    Fate // NeverBegun once it was refused
+	asking   bool
+	question Question
+	seq      uint32
+	failed   bool
+	said     fault.Executed
 }
+
+// clock is the time as an instance reads it.
+func (w *world) clock() time.Time { return time.Unix(0, 0).Add(w.now) }
 
 func (w *world) after(d time.Duration, then func()) {
 	w.n++
@@ -189,8 +190,15 @@ func (i *instance) receive(id int, guard Guard, deadline time.Duration) {
 	case guard != Asked:
 		i.run(c)
 	default:
-		c.asking, c.until = true, i.w.now+3*time.Second
+		c.asking = true
 		i.ask(c)
+		i.w.after(PermitTime, func() {
+			i.do(func() {
+				if c.asking {
+					i.end(c, Failure, fault.No)
+				}
+			})
+		})
 	}
 }
 
@@ -209,15 +217,8 @@ func (i *instance) ask(c *work) {
 	if !c.asking {
 		return
 	}
-	if i.w.now >= c.until {
-		i.end(c, Failure, fault.No)
-		return
-	}
-	if c.turn == 0 || i.w.now-c.asked >= MaxSilence {
-		c.turn++
-	}
-	c.asked = i.w.now
-	i.say(c, Event{Kind: Ready, Turn: c.turn})
+	c.question = c.question.Ask(i.w.clock())
+	i.say(c, Event{Kind: Ready, Turn: c.question.Turn})
 	i.w.after(AliveEvery, func() { i.do(func() { i.ask(c) }) })
 }
 
@@ -227,21 +228,21 @@ func (i *instance) permit(id int, granted bool, turn uint32) {
 	if c == nil || !c.asking {
 		return
 	}
-	if !granted {
-		i.end(c, Failure, fault.No)
-		return
-	}
-	if i.w.now-c.asked >= MaxSilence {
-		i.ask(c)
-	}
-	if i.w.now < c.until && (turn == c.turn || turn == 0 && c.turn == 1) {
+	switch c.question.Heard(i.w.clock(), granted, turn) {
+	case AskAgain:
+		c.question = c.question.Ask(i.w.clock())
+		i.say(c, Event{Kind: Ready, Turn: c.question.Turn})
+	case Begin:
 		c.asking = false
 		i.run(c)
+	case Unwanted, CallerGone:
+		i.end(c, Failure, fault.No)
 	}
 }
 
 func (i *instance) run(c *work) {
 	i.w.runs++
+	i.w.begun = i.w.now
 	takes := []time.Duration{time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 20 * time.Second}[i.w.schedule.pick(4)]
 	for range i.w.schedule.pick(3) {
 		i.frame(c, Note)
@@ -496,14 +497,10 @@ func (w *world) fails(do Do, e Event) {
 		if do&(Cancel|Revoke) != 0 {
 			w.to(i, false, func() {
 				c := i.calls[id]
-				switch {
-				case c == nil && do&Cancel != 0:
+				if c == nil && do&Cancel != 0 {
 					i.calls[id] = &work{id: id, state: NeverBegun} // it overtook its request
-				case c == nil:
-				case c.asking:
+				} else if c != nil && c.asking {
 					i.end(c, Failure, fault.No)
-				case do&Cancel != 0:
-					c.aborted = true
 				}
 			})
 		}
@@ -567,6 +564,8 @@ func live(t testing.TB, data []byte) {
 		t.Errorf("it has not ended: %+v", w.s)
 	case end > w.s.Deadline+10*time.Millisecond:
 		t.Errorf("it ended after %v", end)
+	case w.guard == Asked && w.begun > end+2*time.Second: // longer than a permit may travel and wait
+		t.Errorf("it began %v after its caller was told", w.begun-end)
 	case w.runs > 1 && !w.harmless:
 		t.Errorf("it ran %d times", w.runs)
 	case w.executed == fault.No && w.runs > 0:

@@ -250,3 +250,37 @@ func TestInstance(t *testing.T) {
 		t.Error("only a gone instance is absent")
 	}
 }
+
+// What a permit means to an instance that asks, and may have stood still.
+func TestQuestion(t *testing.T) {
+	t.Parallel()
+	at := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
+	first := Question{}.Ask(at(0))
+	second := first.Ask(at(AliveEvery)).Ask(at(AliveEvery + MaxSilence))
+	for _, c := range []struct {
+		name    string
+		q       Question
+		at      time.Duration
+		granted bool
+		turn    uint32
+		want    Reply
+	}{
+		{"granted", first, ms, true, 1, Begin},
+		{"granted by a caller that does not know numbers", first, ms, true, 0, Begin},
+		{"refused", first, ms, false, 1, Unwanted},
+		{"refused an earlier question", second, 1001 * ms, false, 1, Unwanted},
+		{"its caller may have given up since", first, MaxSilence, true, 1, AskAgain},
+		{"its caller has given up", first, PermitTime, true, 1, CallerGone},
+		{"for an earlier question", second, 1001 * ms, true, 1, Wait},
+		{"for an earlier question, without a number", second, 1001 * ms, true, 0, Wait},
+		{"for the question after a silence", second, 1001 * ms, true, 2, Begin},
+		{"too late for any question", second, PermitTime, true, 2, CallerGone},
+	} {
+		if got := c.q.Heard(at(c.at), c.granted, c.turn); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+	if first.Turn != 1 || second.Turn != 2 {
+		t.Errorf("questions %d and %d", first.Turn, second.Turn)
+	}
+}
