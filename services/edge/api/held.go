@@ -33,6 +33,9 @@ type Held struct {
 	Expires time.Time `json:"expires"`
 }
 
+// Elicitation is Held, by its name at the doors.
+type Elicitation = Held
+
 func newHeld(ask *gateway.Ask, h *store.HeldCall) Held {
 	held := Held{Name: h.Name, Title: h.Title, Expires: h.Expires.Truncate(time.Second)}
 	if ask == gateway.ForAnswers {
@@ -43,8 +46,17 @@ func newHeld(ask *gateway.Ask, h *store.HeldCall) Held {
 	return held
 }
 
-// Held returns the calls that wait for the caller's decision; see gateway.Held.
-func (s *Server) Held(ctx context.Context, ask *gateway.Ask, c Caller) ([]Held, error) {
+// Held returns the calls that wait for the caller's approval; see gateway.Held.
+func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
+	return s.held(ctx, gateway.ForApproval, c)
+}
+
+// Elicitations returns the open questions of the caller's calls; see gateway.Held.
+func (s *Server) Elicitations(ctx context.Context, c Caller) ([]Elicitation, error) {
+	return s.held(ctx, gateway.ForAnswers, c)
+}
+
+func (s *Server) held(ctx context.Context, ask *gateway.Ask, c Caller) ([]Held, error) {
 	all, err := s.gateway.Held(ctx, ask, c.Door, c.Credentials)
 	out := make([]Held, len(all))
 	for i, h := range all {
@@ -53,22 +65,29 @@ func (s *Server) Held(ctx context.Context, ask *gateway.Ask, c Caller) ([]Held, 
 	return out, err
 }
 
-// FindHeld returns a call that waits for the caller's decision, with what that is about.
-func (s *Server) FindHeld(ctx context.Context, ask *gateway.Ask, c Caller, id string) (*Held, error) {
-	found, err := s.gateway.FindHeld(ctx, ask, c.Door, c.Credentials, id)
+// FindHeld returns a call that waits for the caller's approval, with its parameters.
+func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
+	found, err := s.gateway.FindHeld(ctx, gateway.ForApproval, c.Door, c.Credentials, id)
 	if err != nil {
 		return nil, err
 	}
-	h := newHeld(ask, found)
-	if ask == gateway.ForAnswers {
-		h.Requests, err = gateway.Questions(found)
-		return &h, err
-	}
+	h := newHeld(gateway.ForApproval, found)
 	h.Shown, h.Parameters = gateway.ShowArguments(found.Arguments), found.Arguments
 	if len(h.Parameters) == 0 {
 		h.Parameters = jsontext.Value("{}")
 	}
 	return &h, nil
+}
+
+// FindElicitation returns the questions of one of the caller's calls.
+func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Elicitation, error) {
+	found, err := s.gateway.FindHeld(ctx, gateway.ForAnswers, c.Door, c.Credentials, id)
+	if err != nil {
+		return nil, err
+	}
+	e := newHeld(gateway.ForAnswers, found)
+	e.Requests, err = gateway.Questions(found)
+	return &e, err
 }
 
 // Approve carries out a held call if yes is set, and otherwise discards it.

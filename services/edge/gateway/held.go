@@ -17,11 +17,19 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
+// Methods for the requests of people about held calls, as the audit trail names them; they are not
+// methods of MCP.
+const (
+	MethodApprovalsList    = "busbar/approvals.list"
+	MethodApprovalsGet     = "busbar/approvals.get"
+	MethodElicitationsList = "busbar/elicitations.list"
+	MethodElicitationsGet  = "busbar/elicitations.get"
+)
+
 // Ask is one of the two kinds of question for which calls are held. They differ in who decides and
 // in the answer: a yes or no, or the forms in the Requests of the call, filled in.
 type Ask struct {
-	// Name is the name of such questions at doors and in the audit trail.
-	Name string
+	list, get string // methods
 	// deciders are the deciders that the caller of a run may act as.
 	deciders func(g *Gateway, r *run) []string
 	// may reports whether a principal may decide on a call that waits for its decider.
@@ -33,7 +41,7 @@ var (
 	// ForApproval asks whether a call may run: its caller or, if the policy says so, somebody else in
 	// the tenant. The answer is yes or no.
 	ForApproval = &Ask{
-		Name: "approvals",
+		list: MethodApprovalsList, get: MethodApprovalsGet,
 		deciders: func(g *Gateway, r *run) []string {
 			if !g.cfg.Access.Approves(r.Principal) {
 				return []string{r.Principal.ID()}
@@ -47,7 +55,7 @@ var (
 	}
 	// ForAnswers asks what the tool asks its caller, and nobody else.
 	ForAnswers = &Ask{
-		Name:     "elicitations",
+		list: MethodElicitationsList, get: MethodElicitationsGet,
 		deciders: func(_ *Gateway, r *run) []string { return []string{store.Asked(r.Account)} },
 		may:      func(*Gateway, Principal, *store.HeldCall) bool { return true },
 		unknown: func() error {
@@ -111,8 +119,8 @@ func (r *run) hold(ctx context.Context, cfg *Config, held *store.HeldCall, name 
 }
 
 // look is a person's request about held calls, as the audit trail records it. It counts for limits.
-func (g *Gateway) look(ctx context.Context, ask *Ask, verb, id, door string, credentials Credentials) (*run, error) {
-	r := newRun(&Call{Door: door, Method: "busbar/" + ask.Name + verb, Name: id, Credentials: credentials}, nil)
+func (g *Gateway) look(ctx context.Context, method, id, door string, credentials Credentials) (*run, error) {
+	r := newRun(&Call{Door: door, Method: method, Name: id, Credentials: credentials}, nil)
 	if _, err := g.entrance(ctx, r); err != nil {
 		return r, fault.From(err)
 	}
@@ -126,7 +134,7 @@ func (g *Gateway) looked(ctx context.Context, r *run, err error) {
 // Held returns the calls that wait for a principal's decision, the oldest first and at most
 // 1,000, without what may be large.
 func (g *Gateway) Held(ctx context.Context, ask *Ask, door string, credentials Credentials) (all []*store.HeldCall, err error) {
-	r, err := g.look(ctx, ask, ".list", "", door, credentials)
+	r, err := g.look(ctx, ask.list, "", door, credentials)
 	defer func() { g.looked(ctx, r, err) }()
 	if err != nil || g.cfg.Approvals == nil {
 		return nil, err
@@ -151,7 +159,7 @@ func (g *Gateway) Held(ctx context.Context, ask *Ask, door string, credentials C
 // FindHeld returns a call that a principal may decide on, so that it can see what about. The
 // error has reason UnknownApproval or UnknownElicitation if no such call is held.
 func (g *Gateway) FindHeld(ctx context.Context, ask *Ask, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
-	r, err := g.look(ctx, ask, ".get", id, door, credentials)
+	r, err := g.look(ctx, ask.get, id, door, credentials)
 	defer func() { g.looked(ctx, r, err) }()
 	if err != nil {
 		return nil, err
@@ -253,7 +261,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 // ElicitResults by key, which must match the questions. A call that asks for more is held again,
 // under another id.
 func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentials, id string, responses []byte, onFrame OnFrame) (*Answer, error) {
-	look, err := g.look(ctx, ForAnswers, ".get", id, door, credentials) // wrong answers count for limits, too
+	look, err := g.look(ctx, MethodElicitationsGet, id, door, credentials) // wrong answers count for limits, too
 	if err != nil {
 		return nil, err
 	}

@@ -7,26 +7,37 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// held is a call that waits for a person, as an Approval or an Elicitation.
-type held struct {
-	Approval, Elicitation, Principal, Name string
-	Title, Shown                           *string
-	Parameters, Requests                   *JSON
-	Expires                                string
+// approval is a call that waits for a person.
+type approval struct {
+	Approval, Principal, Name string
+	Title, Shown              *string
+	Parameters                *JSON
+	Expires                   string
 }
 
-func newHeld(h *api.Held) (*held, error) {
-	out := &held{
-		Approval: h.Approval, Elicitation: h.Elicitation, Principal: h.Principal, Name: h.Name, Title: text(h.Title), Shown: text(h.Shown),
+func newApproval(h *api.Held) *approval {
+	return &approval{
+		Approval: h.Approval, Principal: h.Principal, Name: h.Name, Title: text(h.Title), Shown: text(h.Shown),
 		Parameters: value(h.Parameters), Expires: h.Expires.Format(time.RFC3339),
 	}
-	if h.Requests == nil {
+}
+
+// elicitation is a call whose tool asks.
+type elicitation struct {
+	Elicitation, Name string
+	Title             *string
+	Requests          *JSON
+	Expires           string
+}
+
+func newElicitation(e *api.Elicitation) (*elicitation, error) {
+	out := &elicitation{Elicitation: e.Elicitation, Name: e.Name, Title: text(e.Title), Expires: e.Expires.Format(time.RFC3339)}
+	if e.Requests == nil {
 		return out, nil
 	}
-	requests, err := json.Marshal(h.Requests, json.Deterministic(true))
+	requests, err := json.Marshal(e.Requests, json.Deterministic(true))
 	out.Requests = value(requests)
 	return out, err
 }
@@ -35,42 +46,49 @@ func newHeld(h *api.Held) (*held, error) {
 type id struct{ ID string }
 
 // GetApprovals resolves getApprovals.
-func (q *query) GetApprovals(ctx context.Context) ([]*held, error) {
-	return q.held(ctx, gateway.ForApproval)
-}
-
-// GetElicitations resolves getElicitations.
-func (q *query) GetElicitations(ctx context.Context) ([]*held, error) {
-	return q.held(ctx, gateway.ForAnswers)
-}
-
-func (q *query) held(ctx context.Context, ask *gateway.Ask) ([]*held, error) {
-	all, err := q.api.Held(ctx, ask, callerOf(ctx))
-	out := make([]*held, len(all))
-	for i := range all {
-		if out[i], err = newHeld(&all[i]); err != nil {
-			break
-		}
-	}
-	return out, fail(err)
-}
-
-// GetApproval resolves getApproval.
-func (q *query) GetApproval(ctx context.Context, in id) (*held, error) {
-	return q.findHeld(ctx, gateway.ForApproval, in.ID)
-}
-
-// GetElicitation resolves getElicitation.
-func (q *query) GetElicitation(ctx context.Context, in id) (*held, error) {
-	return q.findHeld(ctx, gateway.ForAnswers, in.ID)
-}
-
-func (q *query) findHeld(ctx context.Context, ask *gateway.Ask, id string) (*held, error) {
-	found, err := q.api.FindHeld(ctx, ask, callerOf(ctx), id)
+func (q *query) GetApprovals(ctx context.Context) ([]*approval, error) {
+	all, err := q.api.Held(ctx, callerOf(ctx))
 	if err != nil {
 		return nil, fail(err)
 	}
-	return newHeld(found)
+	out := make([]*approval, len(all))
+	for i := range all {
+		out[i] = newApproval(&all[i])
+	}
+	return out, nil
+}
+
+// GetApproval resolves getApproval.
+func (q *query) GetApproval(ctx context.Context, in id) (*approval, error) {
+	held, err := q.api.FindHeld(ctx, callerOf(ctx), in.ID)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newApproval(held), nil
+}
+
+// GetElicitations resolves getElicitations.
+func (q *query) GetElicitations(ctx context.Context) ([]*elicitation, error) {
+	all, err := q.api.Elicitations(ctx, callerOf(ctx))
+	if err != nil {
+		return nil, fail(err)
+	}
+	out := make([]*elicitation, len(all))
+	for i := range all {
+		if out[i], err = newElicitation(&all[i]); err != nil {
+			return nil, fail(err)
+		}
+	}
+	return out, nil
+}
+
+// GetElicitation resolves getElicitation.
+func (q *query) GetElicitation(ctx context.Context, in id) (*elicitation, error) {
+	e, err := q.api.FindElicitation(ctx, callerOf(ctx), in.ID)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newElicitation(e)
 }
 
 // Approve resolves approve.
@@ -78,7 +96,11 @@ func (m *mutation) Approve(ctx context.Context, in struct {
 	ID      string
 	Approve bool
 }) (*toolResult, error) {
-	return decided(m.api.Approve(ctx, callerOf(ctx), in.ID, in.Approve))
+	result, err := m.api.Approve(ctx, callerOf(ctx), in.ID, in.Approve)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newToolResult(result)
 }
 
 // AnswerElicitation resolves answerElicitation.
@@ -90,10 +112,7 @@ func (m *mutation) AnswerElicitation(ctx context.Context, in struct {
 	if err != nil {
 		return nil, fail(err)
 	}
-	return decided(m.api.Answer(ctx, callerOf(ctx), in.ID, responses, nil))
-}
-
-func decided(result []byte, err error) (*toolResult, error) {
+	result, err := m.api.Answer(ctx, callerOf(ctx), in.ID, responses, nil)
 	if err != nil {
 		return nil, fail(err)
 	}
