@@ -91,25 +91,32 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 // checkResponses requires an answer to each of the questions, in the form that was asked for. The
 // error names the place.
 func checkResponses(requests, responses []byte) error {
-	var asked, all map[string]jsontext.Value
-	if err := json.Unmarshal(requests, &asked); err != nil {
-		return fault.From(err)
-	}
-	if err := json.Unmarshal(responses, &all); err != nil {
+	var given map[string]jsontext.Value
+	if err := json.Unmarshal(responses, &given); err != nil {
 		return fault.New(fault.InvalidParams, `responses is an object that has for each of the requests {"action":"accept","content":{…}}, {"action":"decline"} or {"action":"cancel"}`).Because(err)
 	}
-	for key := range all {
-		if asked[key] == nil {
+	return matching("responses.", requests, given, true)
+}
+
+// matching requires that answers match the questions of their keys. With all, each question has
+// an answer, and each answer a question. at begins the names of the answers in errors.
+func matching(at string, questions []byte, given map[string]jsontext.Value, all bool) error {
+	var asked map[string]jsontext.Value
+	if err := json.Unmarshal(questions, &asked); err != nil {
+		return fault.From(err)
+	}
+	for key := range given {
+		if all && asked[key] == nil {
 			return fault.New(fault.InvalidParams, "responses has %s, which nobody asked for", fault.Clip(key))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		at := "responses." + fault.Clip(key)
-		if all[key] == nil {
-			return fault.New(fault.InvalidParams, "%s is missing", at)
-		}
-		if err := service.CheckAnswer(at, asked[key], all[key]); err != nil {
-			return err
+		if given[key] != nil {
+			if err := service.CheckAnswer(at+fault.Clip(key), asked[key], given[key]); err != nil {
+				return err
+			}
+		} else if all {
+			return fault.New(fault.InvalidParams, "%s is missing", at+fault.Clip(key))
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ const listTime = 10 * time.Second
 // others, on behalf of the caller. Only the door, the credentials, the client and the trace of c
 // count for it.
 func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call, cursor []byte, limit int) (*catalogue.Snapshot, *catalogue.Page, error) {
-	now, tenant, err := g.listed(ctx, c)
+	now, tenant, err := g.Browse(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,7 +40,7 @@ func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call, cursor
 // FindPrompt admits a request for the entry of a prompt, and returns it. The error has reason
 // UnknownPrompt if the caller sees no such prompt.
 func (g *Gateway) FindPrompt(ctx context.Context, c *Call, name string) ([]byte, error) {
-	now, tenant, err := g.listed(ctx, c)
+	now, tenant, err := g.Browse(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,9 @@ func (g *Gateway) FindPrompt(ctx context.Context, c *Call, name string) ([]byte,
 	return now.Listed(catalogue.Prompts, tenant, target.Service, name, raw)
 }
 
-// listed admits a request for a list, and returns what its caller sees, and the caller's tenant.
-func (g *Gateway) listed(ctx context.Context, c *Call) (*catalogue.Snapshot, string, error) {
+// Browse admits a request that no service answers, as Enter does, and returns the catalogue as its
+// caller sees it, and the caller's tenant.
+func (g *Gateway) Browse(ctx context.Context, c *Call) (*catalogue.Snapshot, string, error) {
 	who, err := g.enter(ctx, c)
 	if err != nil {
 		return nil, "", err
