@@ -95,7 +95,7 @@ type Page struct {
 // Ready is the only page of a list, from the members of the list's result.
 func Ready(members []byte) *Page { return &Page{Private: true, ready: members} }
 
-// page returns at most limit entries; a negative limit is no limit. An entry that would make the
+// page returns at most limit entries, or any number if limit is negative. An entry that would make the
 // page larger than size is on the next one, unless it is the first.
 func (l *list) page(from, limit, size int) *Page {
 	p, to := &Page{member: l.member}, from

@@ -108,11 +108,11 @@ type Ask func(ctx context.Context, service, cursor string, limit int) ([]byte, e
 const Everything = -1
 
 // List returns a page of a list from a cursor on, nil for the first page, as a tenant sees it.
-// limit bounds the entries; 0 means a page as clients of MCP get it, bounded in bytes, too. ask
-// gets the entries of services that list resources or prompts themselves, which follow those of
-// the catalogue, in the order of the names of their services; then a page is never larger than
-// one of MCP. For a service that lists prompts, the catalogue's prompts are left out: the
-// service's own list has them, or the tenant's prompts in their place. A service that cannot
+// limit bounds the entries; 0 means a page for clients of MCP, which is bounded in bytes, too.
+// The catalogue's entries come first. Then ask gets the entries of each service that lists
+// resources or prompts itself, in the order of the services' names; a page that may have such
+// entries is never larger than one for MCP. The catalogue's prompts of such a service are left
+// out: its own list has them, or the tenant's prompts in their place. A service that cannot
 // answer fails the page that would begin with it, and ends the page before. An entry is left out
 // if calls for it would reach another service.
 func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []byte, limit int, ask Ask) (*Page, error) {
