@@ -34,8 +34,9 @@ type Operation struct {
 type HTTP struct {
 	// Path has the method and the path, "GET /tools/{name}".
 	Path string
-	// Keyed is set if it takes an idempotency key, Optional if it needs no body.
-	Keyed, Optional bool
+	// Keyed is set if it takes an idempotency key, Optional if it needs no body, and Tagged
+	// if a client may ask whether the answer has changed.
+	Keyed, Optional, Tagged bool
 	// More is the description. Gives says what the answer with 200 is, or with 204 without
 	// a schema; Made says it of the answer with 201.
 	More, Gives, Made string
@@ -43,6 +44,9 @@ type HTTP struct {
 	// TakesLine and AsLine are the schemas of lines, application/x-ndjson.
 	Takes, As, Also, TakesLine, AsLine string
 }
+
+// InToolsets are the first segments of the paths that each toolset has too.
+var InToolsets = []string{"tools", "tools:batch", "prompts", "resources"}
 
 // Field is a field of GraphQL.
 type Field struct {

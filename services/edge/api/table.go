@@ -13,7 +13,7 @@ import (
 var Operations = []*Operation{
 	{
 		Name: "listTools", Does: "List tools", Method: mcp.MethodToolsList, Pages: true,
-		HTTP:    HTTP{Path: "GET /tools", Gives: "Tools by name", As: listOf("tools", ref("Tool"))},
+		HTTP:    HTTP{Path: "GET /tools", Tagged: true, Gives: "Tools by name", As: listOf("tools", ref("Tool"))},
 		GraphQL: []Field{{"Query", "getTools: [Tool!]!", "All tools."}}, GRPC: "ListTools", Command: "busbar tools",
 		Run: run((*Server).Tools),
 	},

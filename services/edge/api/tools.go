@@ -144,18 +144,18 @@ func toolResult(result jsontext.Value, err error) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var in struct {
-		Content    jsontext.Value `json:"content"`
-		Structured jsontext.Value `json:"structuredContent,omitzero"`
-		IsError    bool           `json:"isError,omitzero"`
-	}
-	if err := json.Unmarshal(result, &in); err != nil {
+	in := &struct { // Result, with the names of MCP
+		Content           jsontext.Value `json:"content"`
+		StructuredContent jsontext.Value `json:"structuredContent,omitzero"`
+		IsError           bool           `json:"isError,omitzero"`
+	}{}
+	if err := json.Unmarshal(result, in); err != nil {
 		return nil, fault.From(err)
 	}
 	if in.Content == nil {
 		in.Content = jsontext.Value("[]")
 	}
-	return &Result{in.Content, in.Structured, in.IsError}, nil
+	return (*Result)(in), nil
 }
 
 // Text is the text of the content, for doors that show nothing else.

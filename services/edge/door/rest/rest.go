@@ -47,7 +47,7 @@ var Roots = append(slices.Collect(maps.Keys(collections)), toolsets)
 // are in throughToolset.
 const toolsets = "toolsets"
 
-var throughToolset = []string{"tools", "tools:batch", "prompts", "resources", "openapi.json"}
+var throughToolset = append(slices.Clone(api.InToolsets), "openapi.json")
 
 // New makes the door.
 func New(cfg Config) *Handler {
