@@ -218,8 +218,8 @@ func TestManyCallersMakeNoOneForgotten(t *testing.T) {
 	}})
 	server.Remember(most, hogs*61<<10)
 	caller := newCaller(t, url)
-	call := func(payer string) string {
-		req := of(payer, 0)
+	call := func(account string) string {
+		req := of(account, 0)
 		req.AskFirst, req.Id = true, bus.NewCallID()
 		id := req.Id
 		if _, err := caller.CallWith(t.Context(), "svc", req, bus.Options{}); err != nil {
@@ -237,9 +237,9 @@ func TestManyCallersMakeNoOneForgotten(t *testing.T) {
 	for range hogs {
 		ofHog = append(ofHog, call("hog"))
 	}
-	first := call("payer 0")
+	first := call("account 0")
 	for i := 1; i < most-hogs-1; i++ {
-		call(fmt.Sprint("payer ", i))
+		call(fmt.Sprint("account ", i))
 	}
 	some := call("some")
 	is("one with less", some, bus.CallEnded)

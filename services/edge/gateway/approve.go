@@ -35,7 +35,7 @@ type Approvals interface {
 	Return(ctx context.Context, held *store.HeldCall) error
 	// Use reports whether a name is used for the first time. The account's share of the room
 	// bounds these names; beyond it, the error has reason RateLimited.
-	Use(ctx context.Context, payer, name string) (bool, error)
+	Use(ctx context.Context, account, name string) (bool, error)
 	// Unuse undoes Use for an approval of a call that did not run.
 	Unuse(ctx context.Context, name string) error
 }

@@ -29,8 +29,8 @@ type Call struct {
 
 	// Credentials are the credentials that the door found; empty for none.
 	Credentials Credentials
-	// Who replaces Credentials if the door itself can identify the caller, or knows why the
-	// caller is refused; nil for any other call.
+	// Who, unless nil, replaces Credentials: the door itself identifies the caller, or knows
+	// why the caller is refused.
 	Who func() (Principal, error)
 	// Delegation replaces Credentials and Client if a service calls on behalf of its caller. It
 	// is not nil for any such call.

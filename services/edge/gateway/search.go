@@ -41,7 +41,7 @@ const (
 var StandIns = []byte(`"tools":[` + describeEntry + "," + searchEntry + `]`)
 
 const (
-	searchSchema = `{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":512,"description":"What is to be done, in a few words of any language, such as: send an invoice"},` +
+	searchSchema = `{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":512,"description":"The task, in a few words of any language, such as: send an invoice"},` +
 		`"limit":{"type":"integer","minimum":1,"maximum":10,"description":"How many tools to name; 5 if left out"}},"required":["query"],"additionalProperties":false}`
 	searchEntry = `{"name":"search_tools","title":"Search tools","description":"Finds tools by what they do. There are more tools than are listed: search, look at one with describe_tools, then call it by its name.",` +
 		`"inputSchema":` + searchSchema + `,"annotations":{"readOnlyHint":true,"openWorldHint":false}}`

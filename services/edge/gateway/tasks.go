@@ -119,7 +119,7 @@ const (
 )
 
 // createTask makes the task that a service turns a call into.
-func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
+func (r *run) createTask(ctx context.Context, store Tasks, limit *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
 	switch {
 	case store == nil:
 		return nil, fault.New(fault.Internal, "the service began a task, and this edge keeps none")
@@ -130,12 +130,12 @@ func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, re
 	if most := r.Target.Tool; most != nil && most.TaskTimeout > 0 {
 		begun.TimeoutMs = min(cmp.Or(begun.TimeoutMs, uint64(task.Timeout.Milliseconds())), uint64(most.TaskTimeout.Milliseconds()))
 	}
-	if _, err := room.Keep(r.Account, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
+	if _, err := limit.Keep(r.Account, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
 		return nil, err
 	}
 	rec, err := store.CreateFor(ctx, r.Principal.Credential, r.Target.Service, req, begun)
 	if err != nil {
-		room.Release(r.Account, r.ID)
+		limit.Release(r.Account, r.ID)
 		return nil, err
 	}
 	return &Answer{Task: rec}, nil

@@ -144,14 +144,14 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 	}
 	status, b = appendError(append(b, `,"error":`...), f, version)
 	if m == nil && status == http.StatusOK {
-		status = forms.Of(f.Reason).HTTP // no message was read that this could be the response to
+		status = forms.ForReason(f.Reason).HTTP // no message was read that this could be the response to
 	}
 	return status, append(b, '}')
 }
 
 // appendError adds the error object of JSON-RPC.
 func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte) {
-	status, code := forms.Of(f.Reason).MCP.In(version)
+	status, code := forms.ForReason(f.Reason).MCP.In(version)
 	text := f.Message
 	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
 		text = "Tool execution timeout: " + text
