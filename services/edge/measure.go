@@ -35,7 +35,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
 	})
-	m.Gauge("busbar_catalogue_mended", "Places in schemas of tools that were true or false, which clients reject, and were replaced.", func() float64 {
+	m.Gauge("busbar_catalogue_mended", "Places in schemas of tools where true or false, which clients reject, was replaced.", func() float64 {
 		return float64(len(e.live.Now().Mended()))
 	})
 	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers although they belong to another service.", func() float64 {
