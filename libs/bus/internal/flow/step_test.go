@@ -251,7 +251,7 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// What a permit means to an instance that asks, and may have stood still.
+// A permit that reaches an instance which asks, and which may have stood still.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
