@@ -224,9 +224,7 @@ func TestOnceHeld(t *testing.T) {
 	}
 	_, id, _ := strings.Cut(string(f.Data), `"approval":"`)
 	id, _, _ = strings.Cut(id, `"`)
-	if _, err := heard(t, func() (*gateway.Answer, error) {
-		return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: "ada"}, id, true, nil)
-	}); err != nil {
+	if _, err := approve(t, w.gateway, gateway.Credentials{Bearer: "ada"}, id, true); err != nil {
 		t.Fatal(err)
 	}
 	if a := w.works(t, c()); !strings.Contains(string(a.Result.GetJson()), "done") || !a.Replayed {

@@ -11,12 +11,9 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
-	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -120,7 +117,7 @@ func (e *honestEdge) Acquire(context.Context, gateway.View) (func(), error) {
 func newHonestEdge(t *testing.T, url string) *honestEdge {
 	t.Helper()
 	e := &honestEdge{t: t, calls: &bustest.Network{}, store: &bustest.Network{}, refuse: map[string]error{}}
-	join := func(n *bustest.Network) *bus.Conn {
+	open := func(n *bustest.Network) *bus.Conn {
 		conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "honest", Logger: bustest.Logger(t), Dialer: n})
 		if err != nil {
 			t.Fatal(err)
@@ -128,25 +125,10 @@ func newHonestEdge(t *testing.T, url string) *honestEdge {
 		t.Cleanup(conn.Close)
 		return conn
 	}
-	e.conn, e.keys = join(e.calls), join(e.store)
-	caller, err := edges.NewCaller(e.conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	live, err := catalogue.Watch(ctx, e.conn, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	if err := live.Await(ctx, "ledger"); err != nil {
-		t.Fatal(err)
-	}
-	tasks := task.Open(e.conn)
-	e.gateway = gateway.New(gateway.Config{
-		Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: e, Access: e, Limiter: e,
-		Deduplicator: gateway.NewKeys(store.NewOutcomes(e.keys), caller, tasks),
+	e.conn, e.keys = open(e.calls), open(e.store)
+	e.gateway = join(t, e.conn, "ledger", func(cfg *gateway.Config) {
+		cfg.Auditor, cfg.Access, cfg.Limiter = e, e, e
+		cfg.Deduplicator = gateway.NewKeys(store.NewOutcomes(e.keys), cfg.Caller, cfg.Tasks)
 	})
 	return e
 }

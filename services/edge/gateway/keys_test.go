@@ -12,12 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
-	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -64,24 +61,10 @@ func (l *ledger) ran(key string) int {
 // keyEdge is an edge that can be killed: its connection is closed without notice.
 func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
 	conn := bustest.Connect(t, url)
-	caller, err := edges.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := catalogue.Watch(ctx, conn, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	if err := live.Await(ctx, "ledger"); err != nil {
-		t.Fatal(err)
-	}
-	tasks := task.Open(conn)
-	outcomes := store.NewOutcomes(conn)
-	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: gateway.NewKeys(outcomes, caller, tasks)}), conn.Close
+	return join(t, conn, "ledger", func(cfg *gateway.Config) {
+		cfg.Deduplicator = gateway.NewKeys(store.NewOutcomes(conn), cfg.Caller, cfg.Tasks)
+	}), conn.Close
 }
 
 // repeat makes a call again as long as it is refused for a temporary reason: the machine is slow.
