@@ -349,7 +349,7 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	}
 	said, failed := a.wait(ctx)
 	switch {
-	case failed != nil && errors.Is(failed, ErrNoInstance):
+	case failed != nil && errors.Is(failed, errNoInstance):
 		return CallGone, nil, nil
 	case failed != nil && a.state.End == flow.Answered:
 		return CallUnknown, nil, failed // it does not know this method
