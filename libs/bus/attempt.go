@@ -14,9 +14,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// attempt is one try to carry out a call at one instance. CallWith makes a few of them. What is to be
-// done is decided by libs/bus/internal/flow: run prepares the request, wait receives an event, and step
-// does what flow says about it.
+// attempt is one try to carry out a call at one instance. CallWith makes a few of them. The package
+// flow decides what to do: run prepares the request, wait receives an event, and step asks flow about
+// it and acts.
 type attempt struct {
 	caller   *Caller
 	service  string

@@ -298,7 +298,7 @@ const outcomeTime = 250 * time.Millisecond
 // CallState is what an instance knows about a call.
 type CallState = flow.Fate
 
-// What an instance may know.
+// The answers of an instance that is asked about a call.
 const (
 	CallUnknown    = flow.NotKnown
 	CallForgotten  = flow.Forgotten

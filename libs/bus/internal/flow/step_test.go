@@ -232,7 +232,7 @@ func boolean(b bool) int {
 	return 0
 }
 
-// What the end of an attempt says about its instance.
+// The end of an attempt says whether its instance is lost.
 func TestInstance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// What a permit means to an instance that asks, and may have stood still.
+// An instance that asks for a permit may have stood still when it reads one.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
