@@ -15,9 +15,9 @@ import (
 )
 
 // of is a call that counts for an account.
-func of(payer string, depth uint32) *busv1.Request {
+func of(account string, depth uint32) *busv1.Request {
 	req := toolCall(`{}`)
-	req.Name, req.Share = payer, &busv1.Share{Payer: []byte(payer), Depth: depth}
+	req.Name, req.Share = account, &busv1.Share{Payer: []byte(account), Depth: depth}
 	return req
 }
 
@@ -72,9 +72,9 @@ func TestM13WaitingCallersTakeTurns(t *testing.T) {
 	caller := newCaller(t, url)
 	done := make(chan error, 10)
 	there := 0
-	call := func(payer string) {
+	call := func(account string) {
 		go func() {
-			_, err := caller.Call(t.Context(), "svc", of(payer, 0), nil)
+			_, err := caller.Call(t.Context(), "svc", of(account, 0), nil)
 			done <- err
 		}()
 		there++

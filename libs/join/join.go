@@ -25,7 +25,7 @@ type Flags struct {
 type Proof struct {
 	NKey  string `name:"nats-nkey" env:"BUSBAR_NATS_NKEY" placeholder:"FILE" help:"File with the program's nkey seed and the key that seals requests, from \"busbar nats-config\"."`
 	Creds string `name:"nats-creds" env:"BUSBAR_NATS_CREDS" placeholder:"FILE" help:"Credentials file of NATS, with a JWT and a seed. It may also hold the key that seals requests."`
-	CA    string `name:"nats-ca" env:"BUSBAR_NATS_CA" placeholder:"FILE" help:"Authorities that sign the certificates of the NATS servers, in PEM (default: those of the system)."`
+	CA    string `name:"nats-ca" env:"BUSBAR_NATS_CA" placeholder:"FILE" help:"Authorities that sign the certificates of the NATS servers, in PEM (default: the system's)."`
 	Cert  string `name:"nats-cert" env:"BUSBAR_NATS_CERT" placeholder:"FILE" help:"Certificate to show to the NATS servers, in PEM."`
 	Key   string `name:"nats-key" env:"BUSBAR_NATS_KEY" placeholder:"FILE" help:"Key of --nats-cert, in PEM."`
 }

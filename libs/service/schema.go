@@ -219,7 +219,7 @@ func (m *mender) fill(name string, of, property *jsonschema.Schema, depth int) e
 	case property.Default == nil || !m.arguments:
 		return nil
 	case depth > 0 || typeOf(property) == "object":
-		return errors.New("a default is for a field of the arguments themselves, which is no object")
+		return errors.New("a default is only for a field of the arguments themselves that is not an object")
 	}
 	of.Required = slices.DeleteFunc(of.Required, func(r string) bool { return r == name })
 	if m.defaults == nil {

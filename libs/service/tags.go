@@ -32,7 +32,7 @@ var keywords = map[string]func(s *jsonschema.Schema, value string) error{
 	"format": func(s *jsonschema.Schema, v string) error { s.Format = v; return of(s, "string") },
 	"pattern": func(s *jsonschema.Schema, v string) error {
 		if _, err := regexp.Compile(v); err != nil {
-			return fmt.Errorf("it is no regular expression of Go, which has neither look-arounds nor back references: %w", err)
+			return fmt.Errorf("not a regular expression of Go, which has neither look-arounds nor back references: %w", err)
 		}
 		s.Pattern = v
 		return of(s, "string")
@@ -176,7 +176,7 @@ func count(want string, field func(*jsonschema.Schema) **int) func(*jsonschema.S
 	return func(s *jsonschema.Schema, value string) error {
 		n, err := strconv.ParseUint(value, 10, 31)
 		if err != nil {
-			return errors.New("it is no count")
+			return errors.New("not a whole number from 0 up")
 		}
 		*field(s) = new(int(n))
 		return of(s, want)
@@ -187,7 +187,7 @@ func number(field func(*jsonschema.Schema) **float64) func(*jsonschema.Schema, s
 	return func(s *jsonschema.Schema, value string) error {
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil || !jsontext.Value(value).IsValid() {
-			return errors.New("it is no number")
+			return errors.New("not a number")
 		}
 		*field(s) = &n
 		if typeOf(s) == "integer" {

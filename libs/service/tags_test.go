@@ -117,12 +117,12 @@ func TestSchemaTagsThatAreWrong(t *testing.T) {
 	}
 	for _, want := range []string{
 		"unknown: input schema: field V: the tag schema has no min: there are default, enum,", `none: input schema: field V: the tag schema is keyword=value,…: "a number"`,
-		"field V: minimum=one: it is no number", "field V: maxLength=-1: it is no count", "field V: maximum=1: the field is of type string, not number", "field V: default=one: it is no JSON",
-		"default-out-of-bounds: input schema: field V: the default: maximum: got 6, want 5", "example-out-of-bounds: input schema: field V: an example:", "bad-pattern: input schema: field V: pattern=[: it is no regular expression of Go, which has neither look-arounds nor back references: ",
+		"field V: minimum=one: not a number", "field V: maxLength=-1: not a whole number from 0 up", "field V: maximum=1: the field is of type string, not number", "field V: default=one: it is no JSON",
+		"default-out-of-bounds: input schema: field V: the default: maximum: got 6, want 5", "example-out-of-bounds: input schema: field V: an example:", "bad-pattern: input schema: field V: pattern=[: not a regular expression of Go, which has neither look-arounds nor back references: ",
 		"upside-down: input schema: field V: minimum is above maximum: no value fits", "items-upside-down: input schema: field V: minLength is above maxLength",
 		"enum-out-of-bounds: input schema: field V: a value of the enum, 7: maximum: got 7, want 5", "unexported: input schema: field v has tags and is not exported",
 		"several: input schema: field A: minimum is above maximum: no value fits; field b has tags and is not exported, so that nobody could give it: begin its name with a capital letter; field D: the tag schema has no min: ",
-		"deep-default: input schema: field W: a default is for a field of the arguments themselves", "too-large: input schema:",
+		"deep-default: input schema: field W: a default is only for a field of the arguments themselves", "too-large: input schema:",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not said: %s", want)

@@ -5,7 +5,7 @@
 //	go run scripts/modules/main.go stamp v1.2.3       # change the go.mod files and go.work of this tree
 //	go run scripts/modules/main.go tags v1.2.3        # print the tags of the stamped commit
 //
-// Nothing is published by it. See docs/guides/release.md.
+// Nothing is published by it. See RELEASING.md.
 package main
 
 import (

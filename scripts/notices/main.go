@@ -57,7 +57,7 @@ func notices(program string, env []string) (string, error) {
 		return "", fmt.Errorf("go env: %w", err)
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "What is linked into %s besides its own code, with its licences and notices.\n", path.Base(program))
+	fmt.Fprintf(&text, "Code that is linked into %s besides its own, with its licences and notices.\n", path.Base(program))
 	add := func(of, dir string) error {
 		files, err := os.ReadDir(dir)
 		if err != nil {

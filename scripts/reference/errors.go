@@ -53,7 +53,7 @@ func protocol(all []reason) string {
 	var rows [][]string
 	notes := ""
 	for _, one := range all {
-		form := forms.Of(one.Reason).MCP
+		form := forms.ForReason(one.Reason).MCP
 		status, code := form.In(mcp.Modern)
 		before, codeBefore := form.In(mcp.V20251125)
 		rows = append(rows, []string{
@@ -78,7 +78,7 @@ func pair(modern, before int) string {
 func doors(all []reason) string {
 	var rows [][]string
 	for _, one := range all {
-		if form := forms.Of(one.Reason); !ofMCP(one.Reason) {
+		if form := forms.ForReason(one.Reason); !ofMCP(one.Reason) {
 			rows = append(rows, []string{quoted(string(one.Reason)), strconv.Itoa(form.HTTP), quoted(grpcCode(form)), quoted(form.GraphQL)})
 		}
 	}

@@ -124,10 +124,14 @@ func (l *limits) add(f *file, section, text, value, setting string) {
 	for i := range cells {
 		cells[i] = strings.TrimSpace(cells[i])
 	}
-	l.all = append(l.all, limit{f.path, section, []string{cells[0], value, cmp.Or(cells[1], "–"), cmp.Or(cells[2], setting, "–")}})
+	if setting = cmp.Or(cells[2], setting); setting != "" {
+		cells[0] += " (" + setting + ")"
+	}
+	l.all = append(l.all, limit{f.path, section, []string{cells[0], value, cmp.Or(cells[1], "–")}})
 }
 
-// table shows the limits of a section, in the order of their files, without empty columns.
+// table shows the limits of a section, in the order of their files. If nothing happens at any of
+// them, there is no column for it.
 func (l *limits) table(section string) string {
 	var rows [][]string
 	for _, one := range l.all {
@@ -136,13 +140,11 @@ func (l *limits) table(section string) string {
 			rows = append(rows, one.cells)
 		}
 	}
-	header := []string{"limit", "value", "at it", "setting"}
-	for column := len(header) - 1; column > 1; column-- {
-		if !slices.ContainsFunc(rows, func(cells []string) bool { return cells[column] != "–" }) {
-			header = slices.Delete(header, column, column+1)
-			for i := range rows {
-				rows[i] = slices.Delete(slices.Clone(rows[i]), column, column+1)
-			}
+	header := []string{"limit", "value", "at it"}
+	if !slices.ContainsFunc(rows, func(cells []string) bool { return cells[2] != "–" }) {
+		header = header[:2]
+		for i := range rows {
+			rows[i] = rows[i][:2]
 		}
 	}
 	return table(header, rows)
@@ -151,7 +153,7 @@ func (l *limits) table(section string) string {
 func (l *limits) left() error {
 	for _, one := range l.all {
 		if !l.shown[one.section] {
-			return fmt.Errorf("%s: scripts/reference/pages/limits.md.tmpl has no section %s", one.path, one.section)
+			return fmt.Errorf("%s: no page in scripts/reference/pages has section %s", one.path, one.section)
 		}
 	}
 	return nil

@@ -102,6 +102,7 @@ func pages(root string) (map[string]string, error) {
 		text, err := fill("services/"+name+".md", template.FuncMap{
 			"catalogue": func() (string, error) { return catalogue(one) },
 			"settings":  func() string { return found.named("services/" + name + "/") },
+			"limits":    bounds.table,
 		})
 		if err != nil {
 			return nil, err

@@ -152,7 +152,7 @@ func rank(path string) string {
 }
 
 var (
-	saidDefault = regexp.MustCompile(`(?i) *\(default:? ([^)]*)\)|\bDefault (none|all|0, any number|https?://\S+|those of the system)\.|Default: ([^.]*)\.`)
+	saidDefault = regexp.MustCompile(`(?i) *\(default:? ([^)]*)\)|\bDefault (none|all|0, any number|https?://\S+|the system's)\.|Default: ([^.]*)\.|\bDefault (\$.*)\.$`)
 	upper       = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 )
 
@@ -161,7 +161,7 @@ func (s *settings) words(f *file, field *ast.Field, tag reflect.StructTag) (help
 	help, value = tag.Get("help"), tag.Get("default")
 	if m := saidDefault.FindStringSubmatch(help); m != nil {
 		help = strings.TrimSpace(strings.Replace(help, m[0], "", 1))
-		if said := cmp.Or(m[1], m[2], m[3]); value == "" && said != "none" {
+		if said := cmp.Or(m[1], m[2], m[3], markup(m[4])); value == "" && said != "none" {
 			value = said
 			if !strings.Contains(said, " ") && said != "all" {
 				value = quoted(said)

@@ -2,19 +2,43 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// table writes rows of Markdown below a header.
+// maxCell is the longest text of a cell, in characters: as long as a line.
+const maxCell = 100
+
+// table writes rows of Markdown below a header. If a text is too long for a cell, the cell has its
+// first sentence, if that fits, and a list below the table has the rest.
 func table(header []string, rows [][]string) string {
-	var b strings.Builder
+	var b, notes strings.Builder
 	line := func(cells []string) {
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	line(header)
 	b.WriteString("|" + strings.Repeat("---|", len(header)) + "\n")
 	for _, cells := range rows {
+		var rest []string
+		for i, text := range cells {
+			if utf8.RuneCountInString(text) <= maxCell {
+				continue
+			}
+			cells = slices.Clone(cells)
+			first, more := split(text)
+			if cells[i] = first; more == "" || utf8.RuneCountInString(first) > maxCell {
+				cells[i], more = "below", text
+			}
+			rest = append(rest, strings.TrimSuffix(more, ".")+".")
+		}
 		line(cells)
+		if rest != nil {
+			notes.WriteString(wrap("- "+cells[0]+": "+strings.Join(rest, " "), "  "))
+		}
+	}
+	if notes.Len() > 0 {
+		b.WriteString("\n" + notes.String())
 	}
 	return b.String()
 }

@@ -1,7 +1,7 @@
 // Command release builds the files of a version: for each system an archive and a bill of materials,
 // a Debian package, the Helm chart, a Homebrew formula, checksums and a statement of provenance. With
 // -tag it makes the tags of all modules first, in a clone; with -publish it pushes them, the images
-// and the files. Start reading at run; docs/guides/release.md is for people who release.
+// and the files. Start reading at run; RELEASING.md is for people who release.
 package main
 
 import (

@@ -71,7 +71,7 @@ func (r *release) provenance() error {
 		"predicateType": "https://slsa.dev/provenance/v1",
 		"predicate": map[string]any{
 			"buildDefinition": map[string]any{
-				"buildType":            home + "/blob/main/docs/guides/release.md",
+				"buildType":            home + "/blob/main/RELEASING.md",
 				"externalParameters":   map[string]any{"source": source, "version": r.version},
 				"internalParameters":   map[string]any{"flags": "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '" + r.linked + "'"},
 				"resolvedDependencies": []map[string]any{{"uri": "git+" + home, "digest": digest{"gitCommit": r.commit}}, {"uri": "https://go.dev/dl/", "annotations": map[string]string{"version": runtime.Version()}}},

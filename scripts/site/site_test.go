@@ -76,10 +76,10 @@ func TestSite(t *testing.T) {
 	}
 	finds := false
 	for _, s := range index {
-		finds = finds || s.URL == "docs/guides/toolsets.html" && s.Page == s.Heading && strings.Contains(s.Text, "tool")
+		finds = finds || s.URL == "docs/guides/clients.html" && s.Page == s.Heading && strings.Contains(s.Text, "tool")
 	}
 	if !finds {
-		t.Error("the search does not know docs/guides/toolsets.md")
+		t.Error("the search does not know docs/guides/clients.md")
 	}
 }
 

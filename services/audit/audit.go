@@ -31,7 +31,7 @@ const (
 type Env struct {
 	service.DataEnv
 	// Key signs checkpoints: the 32 bytes of an Ed25519 seed in base64. Empty: the
-	// one in audit.key in the data directory, made when there is none. Each instance
+	// one in audit.key in the data directory, made if it is missing. Each instance
 	// may have its own.
 	Key string `env:"BUSBAR_AUDIT_KEY" secret:"" hidden:"" placeholder:"BASE64" help:"Key to sign with: 32 random bytes in base64. Without it, audit.key in the data directory."`
 	// Retention is how long rows are kept. Zero is DefaultRetention, less is

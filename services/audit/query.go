@@ -65,7 +65,7 @@ func (q *questions) answer(ctx context.Context, _ *service.Call, name string, pa
 	p := map[string]string{}
 	if len(params) > 0 {
 		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, fault.New(fault.InvalidParams, "the parameters are no object of strings").Because(err)
+			return nil, fault.New(fault.InvalidParams, "the parameters are not an object of strings").Because(err)
 		}
 	}
 	answer, err := q.find(ctx, name, p)
@@ -116,7 +116,7 @@ func (q *questions) find(ctx context.Context, name string, p map[string]string) 
 	case "show":
 		of := tenantOf(p)
 		if p["id"] == "" || len(p) != 1 {
-			return nil, fault.New(fault.InvalidParams, "show needs id, that of an event or of a call, and tenant at most besides")
+			return nil, fault.New(fault.InvalidParams, "show takes id (of an event or a call) and optionally tenant")
 		}
 		rows, err := q.store.Show(ctx, p["id"])
 		rows = slices.DeleteFunc(rows, func(r trail.Row) bool { return !of(r.Tenant) })

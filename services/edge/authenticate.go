@@ -23,9 +23,9 @@ type IdentityFlags struct {
 	Proxy     identity.ProxyFlags `embed:""`
 	KeyHeader string              `name:"auth-key-header" env:"BUSBAR_AUTH_KEY_HEADER" placeholder:"NAME" help:"Another header in which clients may send API keys, besides Authorization, such as X-Custom-Auth. An invalid key is status 401 with {\"error\":\"Custom authentication failed\"}."`
 
-	// StandIn, unless nil, replaces the policy's authorization servers: the server of
+	// DevIssuer, unless nil, replaces the policy's authorization servers: the server of
 	// "busbar dev --oauth".
-	StandIn *oauth.Issuer `kong:"-"`
+	DevIssuer *oauth.Issuer `kong:"-"`
 }
 
 // Authenticates reports whether an edge with these flags authenticates its callers.
@@ -65,8 +65,8 @@ func (f *IdentityFlags) OpenIdentity(cfg *Config, ways ...identity.Way) (closed 
 		if err != nil {
 			return err
 		}
-		if f.StandIn != nil {
-			s.ReplaceIssuers(*f.StandIn)
+		if f.DevIssuer != nil {
+			s.ReplaceIssuers(*f.DevIssuer)
 		}
 		return a.Configure(s)
 	}

@@ -120,7 +120,7 @@ func parseLife(s string) (time.Duration, error) {
 		life = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || life <= 0 || life > 100*365*24*time.Hour {
-		return 0, fmt.Errorf("%q is no time such as 90d or 12h", s)
+		return 0, fmt.Errorf("%q is not a duration such as 90d or 12h", s)
 	}
 	return life, nil
 }

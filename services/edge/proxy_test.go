@@ -22,20 +22,20 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// payers records the accounts that calls count for.
-type payers struct {
+// accounts records the accounts that calls count for.
+type accounts struct {
 	mu   sync.Mutex
 	last string
 }
 
-func (p *payers) Acquire(_ context.Context, v gateway.View) (func(), error) {
+func (p *accounts) Acquire(_ context.Context, v gateway.View) (func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = v.Account
 	return func() {}, nil
 }
 
-func (p *payers) take() (last string) {
+func (p *accounts) take() (last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, p.last = p.last, ""
@@ -43,9 +43,9 @@ func (p *payers) take() (last string) {
 }
 
 // behind serves an edge behind a proxy, and returns its addresses.
-func behind(t *testing.T, f identity.ProxyFlags) (http, grpc string, counted *payers) {
+func behind(t *testing.T, f identity.ProxyFlags) (http, grpc string, counted *accounts) {
 	t.Helper()
-	w, counted := start(t), &payers{}
+	w, counted := start(t), &accounts{}
 	cfg := edge.Config{Version: "1", Logger: bustest.Logger(t), Limiter: counted}
 	closed, err := (&edge.IdentityFlags{Proxy: f}).OpenIdentity(&cfg)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestProxyAtEveryDoor(t *testing.T) {
 func TestProxySaysWhereClientsAre(t *testing.T) {
 	t.Parallel()
 	at, _, counted := behind(t, identity.ProxyFlags{From: []string{proxyIP}})
-	for _, c := range []struct{ from, said, payer string }{
+	for _, c := range []struct{ from, said, account string }{
 		{proxyIP, "203.0.113.9", "@203.0.113.9"}, {proxyIP, "", "@" + proxyIP}, {elsewhere, "203.0.113.9", "@" + elsewhere},
 	} {
 		transport := &http.Transport{DialContext: from(c.from).DialContext}
@@ -178,7 +178,7 @@ func TestProxySaysWhereClientsAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if got := counted.take(); resp.StatusCode != http.StatusOK || got != c.payer {
+		if got := counted.take(); resp.StatusCode != http.StatusOK || got != c.account {
 			t.Errorf("%+v: %d, counted for %q", c, resp.StatusCode, got)
 		}
 	}

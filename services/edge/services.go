@@ -316,6 +316,6 @@ func (c *AssignName) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("assign %s: %w", name, err)
 	}
-	_, err = fmt.Fprintf(out, "%s is that of service %s now\n", name, c.Service)
+	_, err = fmt.Fprintf(out, "%s belongs to service %s now\n", name, c.Service)
 	return err
 }

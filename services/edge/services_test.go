@@ -49,7 +49,7 @@ func TestB5ServicesCommand(t *testing.T) {
 		return out.String()
 	}
 	if got := list(false); !strings.Contains(got, "zeta") || !strings.Contains(got, "1.2.3") || !strings.Contains(got, "\tno answer\t-\t1\t0\t0\t") || !strings.Contains(got, "1 tool") ||
-		!strings.Contains(got, `tool "x" of service alpha is left out: the name is that of service zeta`) {
+		!strings.Contains(got, `tool "x" of service alpha is left out: the name belongs to service zeta`) {
 		t.Errorf("listed is\n%s", got)
 	}
 	// A new version that offers the same as the one before: both are listed.
@@ -65,7 +65,7 @@ func TestB5ServicesCommand(t *testing.T) {
 	var out strings.Builder
 	assign := edge.AssignName{Name: "tools/x", Service: "alpha"}
 	assign.NATS = b
-	if err := assign.Run(t.Context(), &out); err != nil || out.String() != "tools/x is that of service alpha now\n" {
+	if err := assign.Run(t.Context(), &out); err != nil || out.String() != "tools/x belongs to service alpha now\n" {
 		t.Fatalf("%q %v", out.String(), err)
 	}
 	events, err := auditlog.NewReader(bustest.Connect(t, b), 0).Next(t.Context())

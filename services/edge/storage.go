@@ -61,7 +61,7 @@ func (ApplyBus) Help() string {
 
 Makes the buckets and streams that are missing, sets what this release demands
 of the others, and puts them on so many servers; edges do the same when they
-start, but never put one on fewer servers. What they hold is kept. On a bus that
+start, but never put one on fewer servers. Their contents stay. On a bus that
 asks who joins, it takes the secret of the edges.`
 }
 

@@ -58,7 +58,7 @@ type File struct {
 }
 
 func (k *kit) addCommits() {
-	add(k, "listCommits", "List commits", "Lists the commits of a branch, newest first, optionally only those of one file, one author or a period.", listCommits)
+	add(k, "listCommits", "List commits", "Lists the commits of a branch, newest first; optionally only the commits to one file, by one author or in a period.", listCommits)
 	add(k, "getCommit", "Get commit", "Returns a commit with the files it changes and their diffs.", getCommit)
 }
 

@@ -55,7 +55,7 @@ func (r *resources) addResources() {
 	}, read, map[string]service.CompleteFunc{configVariable: r.completeConfig})
 	for scheme, t := range map[string]mcp.ResourceTemplate{
 		"file://":  {URITemplate: "file://{+path}", Name: "file", Title: "File", Description: "A file in the directories that are configured, by its absolute path."},
-		"https://": {URITemplate: "https://{+rest}", Name: "web", Title: "Web resource", Description: "What a configured host answers to a GET."},
+		"https://": {URITemplate: "https://{+rest}", Name: "web", Title: "Web resource", Description: "The answer of a configured host to a GET."},
 		"git://":   {URITemplate: "git://{repository}/{revision}/{+path}", Name: "commit", Title: "File of a commit", Description: "A file as of a revision of a configured repository: a branch, a tag or a commit's hash."},
 	} {
 		if r.source(scheme) != nil {

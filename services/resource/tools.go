@@ -115,7 +115,7 @@ func (r *resources) addTools() {
 	}, r.readPart)
 	service.AddTool(r.Service, service.Tool{
 		Name: "update_resource", Title: "Update resource",
-		Description: "Changes a stored resource: its content, or what is said of it. What is not given stays. With expectedRevision nothing is lost that somebody else has written meanwhile.",
+		Description: "Changes a stored resource: its content or its metadata. Fields that are left out stay. With expectedRevision a change by another writer is not overwritten.",
 		KeepsKeys:   true, Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 	}, r.update)
 	service.AddTool(r.Service, service.Tool{

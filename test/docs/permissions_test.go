@@ -32,8 +32,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
-// permissions reads the table of docs/reference/bus.md: what each row lets a user
-// publish and subscribe to.
+// permissions reads the lists of docs/reference/bus.md: what each heading lets a user publish and
+// subscribe to.
 func permissions(t *testing.T) map[string][2][]string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/bus.md")
@@ -43,15 +43,14 @@ func permissions(t *testing.T) map[string][2][]string {
 	_, section, _ := strings.Cut(string(page), "## NATS permissions")
 	section, _, _ = strings.Cut(section, "\n## ")
 	subject := regexp.MustCompile("`([^`]+)`(?: \\(queue `([^`]+)`\\))?")
-	rows := map[string][2][]string{}
-	for line := range strings.Lines(section) {
-		cells := strings.Split(strings.TrimSpace(line), "|")
-		if len(cells) != 5 || strings.Contains(cells[1], "---") || strings.TrimSpace(cells[1]) == "user" {
-			continue
-		}
+	users := map[string][2][]string{}
+	for _, part := range strings.Split(section, "\n### ")[1:] {
+		user, text, _ := strings.Cut(part, "\n")
+		_, text, _ = strings.Cut(strings.Join(strings.Fields(text), " "), "**Publishes:**")
+		publishes, subscribes, _ := strings.Cut(text, "**Subscribes:**")
 		var row [2][]string
-		for i, cell := range cells[2:4] {
-			for _, m := range subject.FindAllStringSubmatch(cell, -1) {
+		for i, list := range []string{publishes, subscribes} {
+			for _, m := range subject.FindAllStringSubmatch(list, -1) {
 				one := m[1]
 				if m[2] != "" {
 					one += " " + m[2]
@@ -59,17 +58,17 @@ func permissions(t *testing.T) map[string][2][]string {
 				row[i] = append(row[i], one)
 			}
 		}
-		rows[strings.TrimSpace(cells[1])] = row
+		users[user] = row
 	}
-	return rows
+	return users
 }
 
-// The table has the permissions that programs are given.
-func TestPermissionsTable(t *testing.T) {
-	table := permissions(t)
+// The lists have the permissions that programs are given.
+func TestPermissionsLists(t *testing.T) {
+	listed := permissions(t)
 	own := regexp.MustCompile(`\bS\b`)
 	row := func(begins, name string) (u permission.User) {
-		for title, may := range table {
+		for title, may := range listed {
 			if strings.HasPrefix(title, begins) {
 				u.Name = name
 				for _, s := range may[0] {
@@ -81,7 +80,7 @@ func TestPermissionsTable(t *testing.T) {
 			}
 		}
 		if u.Name == "" {
-			t.Fatalf("the table has no row %q", begins)
+			t.Fatalf("the page has no user %q", begins)
 		}
 		return u
 	}
@@ -90,17 +89,17 @@ func TestPermissionsTable(t *testing.T) {
 			t.Errorf("%s: the page says\n%q\nand the program\n%q", title, got, want)
 		}
 	}
-	same("edge", row("edge", "edge"), permission.OfEdges())
-	same("operator", row("operator", "operator"), permission.OfOperators())
+	same("edge", row("Edge", "edge"), permission.OfEdges())
+	same("operator", row("Operator", "operator"), permission.OfOperators())
 	plain := bustest.Of(t, "x")
-	same("a service", row("service `S`", "x"), plain)
+	same("a service", row("Service `S`", "x"), plain)
 	for _, p := range permission.Powers {
-		got, want := row("… with `"+string(p)+"`", "x"), bustest.Of(t, "x", p)
+		got, want := row("With `"+string(p)+"`", "x"), bustest.Of(t, "x", p)
 		got.Publish, got.Subscribe = append(slices.Clone(plain.Publish), got.Publish...), append(slices.Clone(plain.Subscribe), got.Subscribe...)
 		same(string(p), got, want)
 	}
-	if want := 3 + len(permission.Powers); len(table) != want {
-		t.Errorf("the table has %d rows, want %d", len(table), want)
+	if want := 3 + len(permission.Powers); len(listed) != want {
+		t.Errorf("the page has %d users, want %d", len(listed), want)
 	}
 }
 

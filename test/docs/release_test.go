@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// TestSignedRelease runs the commands of docs/guides/release.md that make a key and verify a release:
+// TestSignedRelease runs the commands of RELEASING.md that make a key and verify a release:
 // they accept the file that was signed, and no other.
 func TestSignedRelease(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not here")
 	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "docs/guides/release.md"), -1)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "RELEASING.md"), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d blocks of commands, and 2 are run here", len(blocks))
 	}
@@ -70,7 +70,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	const version = "0.1.0"
-	if page := read(t, "docs/guides/release.md"); !strings.Contains(page, "    make release TAG=v"+version+" PUBLISH=1\n") {
+	if page := read(t, "RELEASING.md"); !strings.Contains(page, "    make release TAG=v"+version+" PUBLISH=1\n") {
 		t.Error("the page does not show the command")
 	}
 	home := t.TempDir()

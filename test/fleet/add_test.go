@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
-// TestAddToFleet adds a service as docs/guides/add-to-fleet.md says: its entry to the compose
+// TestAddToFleet adds a service as docs/guides/deploy.md says: its entry to the compose
 // file, its line to the access file and its user to the bus.
 func TestAddToFleet(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestAddToFleet(t *testing.T) {
 		return string(text)
 	}
 	shown := map[string][]string{}
-	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(read("docs/guides/add-to-fleet.md"), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(read("docs/guides/deploy.md"), -1) {
 		shown[m[1]] = append(shown[m[1]], m[2])
 	}
 	if len(shown["yaml"]) != 3 || len(shown["text"]) != 1 || len(shown["sh"]) != 1 {
@@ -57,7 +57,7 @@ func TestAddToFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fleet, err := load(context.WithoutCancel(t.Context()), dir, "small,notes", filepath.Join(dir, "docker-compose.yml"))
+	fleet, err := load(context.WithoutCancel(t.Context()), dir, "fleet", filepath.Join(dir, "docker-compose.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestAddToFleet(t *testing.T) {
 	if part.Build == nil || part.Build.Context != filepath.Join(filepath.Dir(dir), "notes") {
 		t.Errorf("it is built from %+v", part.Build)
 	}
-	if !slices.Contains(names(fleet), "notes") || len(part.DependsOn) == 0 {
+	if !slices.Contains(names(fleet), "notes") || !slices.Contains(names(fleet), "notes-2") || len(part.DependsOn) == 0 {
 		t.Errorf("%v start, and notes waits for %v", names(fleet), part.DependsOn)
 	}
 

@@ -2,9 +2,7 @@ package house
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +16,7 @@ type pattern struct {
 }
 
 var patterns = []pattern{
-	{"a clause that starts with Who, What or Whose", regexp.MustCompile(`^(Who|What|Whose) [a-z]+\b`), nil},
+	{"a clause that starts with Who, What or Whose", regexp.MustCompile(`^(Who|What|Whose) [a-z]+\b`), regexp.MustCompile(`^What to `)},
 	{"Of …, those", regexp.MustCompile(`^Of [^,.]{1,60}, (that|those|the|one|it|they)\b`), nil},
 	{"is none", regexp.MustCompile(`\b(is|are|was|were) none\b`), nil},
 	{"is no …", regexp.MustCompile(`\b(is|are|was|were) no [a-z]+`), regexp.MustCompile(`\bno (longer|more|less|different|better|worse|room|way|need)\b|\b[Tt]here (is|are|was|were) no\b`)},
@@ -34,7 +32,7 @@ var patterns = []pattern{
 }
 
 var (
-	inlineCode = regexp.MustCompile("`[^`]*`|https?://\\S+|\"[^\"]*\"|“[^”]*”")
+	inlineCode = regexp.MustCompile("`[^`]*`|\\{\\{.*?\\}\\}|https?://\\S+|\"[^\"]*\"|“[^”]*”")
 	sentence   = regexp.MustCompile(`[^.:;?!]+(?:[.:;?!]+(?:\s|$)|$|[.:;?!])`)
 	lead       = regexp.MustCompile(`^[\s>|*#\-\d.()]+`)
 )
@@ -65,6 +63,8 @@ func TestAwkward(t *testing.T) {
 	for text, want := range map[string]int{
 		"Who agrees has the result.":                               1,
 		"What is not of the schema is refused.":                    1,
+		"What to do about it.":                                     0,
+		"Text: {{#if a}}…{{else}}…{{/if}}":                         0,
 		"Who is asked?":                                            0,
 		"It fails. Whose it is has the name.":                      1,
 		"Of anonymous callers, those at one address are one.":      1,
@@ -88,29 +88,12 @@ func TestAwkward(t *testing.T) {
 	}
 }
 
-// left is how many places of a room still wait for plain words. It only falls.
-var left = map[string]int{
-	"docs/explanation":  1,
-	"docs/reference":    14,
-	"libs/bus":          2,
-	"libs/service":      5,
-	"scripts/notices":   1,
-	"services/audit":    4,
-	"services/edge":     26,
-	"services/github":   1,
-	"services/prompt":   1,
-	"services/resource": 2,
-}
-
 // Documents, comments and what programs say are in plain words.
 func TestPlainWords(t *testing.T) {
 	t.Parallel()
-	found := map[string][]string{}
 	add := func(path string, line int, text string) {
-		parts := strings.Split(path, "/")
-		room := strings.Join(parts[:min(2, len(parts)-1)], "/")
 		for _, what := range awkward(text) {
-			found[room] = append(found[room], fmt.Sprintf("%s:%d: %s", path, line, what))
+			t.Errorf("%s:%d: %s", path, line, what)
 		}
 	}
 	for path, text := range documents(t, root(t)) {
@@ -138,11 +121,6 @@ func TestPlainWords(t *testing.T) {
 			if !s.test && strings.Count(l.text, " ") >= 2 && !strings.ContainsAny(l.text, "\\{<") {
 				add(s.path, l.line, l.text)
 			}
-		}
-	}
-	for _, room := range slices.Sorted(maps.Keys(found)) {
-		if n := len(found[room]); n > left[room] {
-			t.Errorf("%s has %d awkward places, and %d are known:\n%s", room, n, left[room], strings.Join(found[room], "\n"))
 		}
 	}
 }

@@ -240,7 +240,7 @@ func TestStopping(t *testing.T) {
 			"calls in flight after a service is told to stop": &service,
 			"calls in flight after an edge is told to stop":   &edge,
 			// The probes of a pod ask for /readyz, so its edge takes requests on for a while.
-			"a stopping edge still takes requests, if `/readyz` was asked for": &leave,
+			"a stopping edge still takes requests, if `/readyz` was asked for (`BUSBAR_LEAVE_TIME`)": &leave,
 		} {
 			if said, ok := strings.CutPrefix(line, "| "+row+" |"); ok {
 				if _, err := fmt.Sscanf(said, " %d s", seconds); err != nil {

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// The values of docs/guides/add-to-fleet.md make a workload of a service that the chart does not
+// The values of docs/guides/deploy.md make a workload of a service that the chart does not
 // know, with the Secret of its own user of the bus and the URL of the database.
 func TestOwnService(t *testing.T) {
 	t.Parallel()
-	shown := regexp.MustCompile("(?s)```yaml\n(workloads:\n.*?)```").FindStringSubmatch(read(t, root+"/docs/guides/add-to-fleet.md"))
+	shown := regexp.MustCompile("(?s)```yaml\n(workloads:\n.*?)```").FindStringSubmatch(read(t, root+"/docs/guides/deploy.md"))
 	if shown == nil {
 		t.Fatal("the page shows no values")
 	}

@@ -42,7 +42,7 @@ func (r *Replicas) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number of replicas: use 1, 3, 5 or auto", text)
+		return fmt.Errorf("%q is not a valid number of replicas: use 1, 3, 5 or auto", text)
 	}
 	*r = Replicas(n)
 	return r.Validate()

@@ -47,7 +47,7 @@ var stores = []store{
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AccessBucket, Description: "API keys, by what is shown of them: key.<id>, used.<id>", MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.DefinitionsBucket, Description: "what services said of their tools: seen.<digest of name>", MaxValueSize: 64 << 10, MaxBytes: 192 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AcceptedBucket, Description: "what operators accepted of tools: <digest of name>", MaxValueSize: 64 << 10, MaxBytes: 64 << 20}),
-	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of who calls: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of accounts: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
 	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
 	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, whole: true, consumed: true},
 }

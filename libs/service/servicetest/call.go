@@ -66,7 +66,7 @@ func (r *Result) Into(v any) error {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return fmt.Errorf("the result has no structured content, and its text is no such value: %w", err)
+		return fmt.Errorf("the result has no structured content, and its text is not a value of the type: %w", err)
 	}
 	return nil
 }

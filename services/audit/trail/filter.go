@@ -121,7 +121,7 @@ func openCursor(cursor string) (at int64, id, edge string, err error) {
 
 // ParseFilter reads a filter from text parameters: since and until (RFC 3339, or
 // how long ago, such as 90m or 7d), tenant, principal, method, name, outcome,
-// door, call, parent, limit, cursor, all, and questions (false leaves out those of followers).
+// door, call, parent, limit, cursor, all, and questions (false leaves out followers' own).
 // An error wraps ErrFilter.
 func ParseFilter(p map[string]string, now time.Time) (f Filter, err error) {
 	for key, value := range p {

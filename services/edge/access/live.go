@@ -82,7 +82,7 @@ func Read(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !about.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file: it cannot be read again when it changes", path)
+		return nil, fmt.Errorf("%s is not a regular file: it cannot be read again when it changes", path)
 	}
 	// Parse refuses a longer file.
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))

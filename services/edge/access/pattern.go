@@ -90,9 +90,9 @@ func parsePattern(s string) (pattern, error) {
 	kind, ok := parseKind(word)
 	switch {
 	case !ok && strings.Contains(word, "*"):
-		return pattern{}, fmt.Errorf("%q is no pattern: a kind has no *; \"*\" alone is everything", s)
+		return pattern{}, fmt.Errorf("%q is not a valid pattern: a kind has no *; \"*\" alone is everything", s)
 	case !ok:
-		return pattern{}, fmt.Errorf("%q is no pattern: write tools/NAME, resources/URI, prompts/NAME, toolsets/NAME or sampling/createMessage, where * is any text, or \"*\" for everything", s)
+		return pattern{}, fmt.Errorf("%q is not a valid pattern: write tools/NAME, resources/URI, prompts/NAME, toolsets/NAME or sampling/createMessage, where * is any text, or \"*\" for everything", s)
 	case name == "":
 		return pattern{}, fmt.Errorf("%q has no name: %s/* is all of them", s, word)
 	}

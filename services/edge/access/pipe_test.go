@@ -21,7 +21,7 @@ func TestPolicyFileIsARegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, t.TempDir(), "/dev/zero"} {
-		if _, err := access.Read(path); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		if _, err := access.Read(path); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
 		if _, err := access.Open(path, bustest.Logger(t)); err == nil {

@@ -105,7 +105,7 @@ func (c *compiler) policy(digest string) *Policy {
 	for name, who := range f.Principals {
 		at := place("principals", name)
 		if name == gateway.Anonymous.Name {
-			c.at(at, "%s is who shows nothing: its roles are those of the list anonymous", name)
+			c.at(at, "%s is the caller without credentials: list its roles under anonymous", name)
 		}
 		p.principals[key{who.Tenant, name}] = c.rolesNamed(p, at.AppendToken("roles"), who.Roles)
 	}
@@ -268,13 +268,13 @@ func (c *compiler) issuer(p *Policy, at jsontext.Pointer, o Issuer) {
 	}
 	for i, scope := range o.Ask {
 		if !validScope(scope) {
-			c.at(at.AppendToken("ask").AppendToken(strconv.Itoa(i)), "%q is no scope", scope)
+			c.at(at.AppendToken("ask").AppendToken(strconv.Itoa(i)), "%q is not a valid scope", scope)
 		}
 	}
 	for scope, roles := range o.Scopes {
 		here := at.AppendToken("scopes").AppendToken(scope)
 		if !validScope(scope) {
-			c.at(here, "%q is no scope: it has a character that scopes cannot have (RFC 6749, 3.3)", scope)
+			c.at(here, "%q is not a valid scope: it has a character that scopes cannot have (RFC 6749, 3.3)", scope)
 		}
 		c.rolesNamed(p, here, roles)
 	}

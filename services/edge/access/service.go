@@ -43,7 +43,7 @@ const maxTimeout = 24 * time.Hour
 func (d *Duration) UnmarshalText(text []byte) error {
 	t, err := time.ParseDuration(string(text))
 	if err != nil || t <= 0 || t > maxTimeout {
-		return fmt.Errorf("%q is no time from 1s to 24h, such as 90s or 5m", text)
+		return fmt.Errorf("%q is not a duration from 1s to 24h, such as 90s or 5m", text)
 	}
 	*d = Duration(t)
 	return nil

@@ -109,7 +109,7 @@ func TestWrongServices(t *testing.T) {
 	for file, want := range map[string]string{
 		"services: {gateway: {}}":                     "line 1: ",
 		"services: {a b: {}}":                         "line 1: ",
-		"services: {a: {offers: [x]}}":                "is no pattern",
+		"services: {a: {offers: [x]}}":                "is not a valid pattern",
 		"services: {a: {offers: [tools/x, tools/x]}}": "twice",
 		"services: {a: {calls: [prompts/x]}}":         "of no tool",
 		"services: {a: {timeout: 25h}}":               "from 1s to 24h",

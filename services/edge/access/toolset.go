@@ -30,17 +30,17 @@ type Toolset struct {
 // ToolMember is a tool of a set. Without a name of its own, the tool keeps its name.
 type ToolMember struct {
 	Tool string `json:"tool,omitzero"`
-	Form
+	Override
 }
 
 // PromptMember is a prompt of a set.
 type PromptMember struct {
 	Prompt string `json:"prompt,omitzero"`
-	Form
+	Override
 }
 
-// Form is how a member differs from what its service says.
-type Form struct {
+// Override is how a member differs from what its service says.
+type Override struct {
 	Title       *string                   `json:"title,omitzero"`
 	Description *string                   `json:"description,omitzero"`
 	Fixed       map[string]jsontext.Value `json:"fixed,omitzero"`
@@ -68,11 +68,11 @@ func (c *compiler) toolsets(p *Policy) {
 		}
 		tools, prompts := map[string]*toolset.Member{}, map[string]*toolset.Member{}
 		for shown, m := range s.Tools {
-			tools[shown] = c.member(at.AppendToken("tools").AppendToken(shown), shown, m.Tool, m.Form, toolName.MatchString)
+			tools[shown] = c.member(at.AppendToken("tools").AppendToken(shown), shown, m.Tool, m.Override, toolName.MatchString)
 		}
 		for shown, m := range s.Prompts {
 			// Names of prompts are not restricted.
-			prompts[shown] = c.member(at.AppendToken("prompts").AppendToken(shown), shown, m.Prompt, m.Form, func(name string) bool { return name != "" && len(name) <= toolset.MaxName })
+			prompts[shown] = c.member(at.AppendToken("prompts").AppendToken(shown), shown, m.Prompt, m.Override, func(name string) bool { return name != "" && len(name) <= toolset.MaxName })
 			for argument, value := range m.Fixed {
 				if value.Kind() != '"' {
 					c.at(at.AppendToken("prompts").AppendToken(shown).AppendToken("fixed").AppendToken(argument), "an argument of a prompt is a text")
@@ -112,9 +112,9 @@ func (c *compiler) setPatterns(at jsontext.Pointer, texts []string) []pattern {
 	return all
 }
 
-func (c *compiler) member(at jsontext.Pointer, shown, of string, f Form, valid func(string) bool) *toolset.Member {
+func (c *compiler) member(at jsontext.Pointer, shown, of string, f Override, valid func(string) bool) *toolset.Member {
 	if !valid(shown) {
-		c.at(at, "%q is no name that clients can be shown: it has up to %d characters, of a tool letters, digits, _ . / and -", shown, toolset.MaxName)
+		c.at(at, "%q is not a name that clients can be shown: at most %d characters, for a tool only letters, digits, _ . / and -", shown, toolset.MaxName)
 	}
 	if f.Title != nil && len(*f.Title) > toolset.MaxTitle || f.Description != nil && len(*f.Description) > toolset.MaxDescription {
 		c.at(at, "a title has at most %d bytes, a description %d", toolset.MaxTitle, toolset.MaxDescription)

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-json-experiment/json"
@@ -49,10 +50,8 @@ func (s *Server) Lease(ctx context.Context, c Caller) (*gateway.Lease, error) {
 
 // enter admits a request that no service answers, and returns what its caller may see.
 func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*catalogue.Snapshot, error) {
-	if err := s.gateway.Enter(ctx, c.Call(method, name, nil, nil)); err != nil {
-		return nil, err
-	}
-	return s.gateway.See(ctx, c.Credentials)
+	now, _, err := s.gateway.Browse(ctx, c.Call(method, name, nil, nil))
+	return now, err
 }
 
 // The abilities of these doors' clients, as services learn them: a tool's caller can be
@@ -185,11 +184,7 @@ func tool(now *catalogue.Snapshot, entry []byte, needs func(tool string, says bo
 // Tools returns the tools after a cursor, up to limit of them, and the cursor
 // of the next page, empty at the end.
 func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) (tools []*Tool, next string, err error) {
-	now, err := s.enter(ctx, c, mcp.MethodToolsList, "")
-	if err != nil {
-		return nil, "", err
-	}
-	entries, next, err := now.Slice(catalogue.Tools, cursor, limit)
+	now, page, err := s.list(ctx, catalogue.Tools, c.Call(mcp.MethodToolsList, "", nil, nil), cursor, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -197,15 +192,14 @@ func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) 
 	if err != nil {
 		return nil, "", err
 	}
-	tools = make([]*Tool, 0, len(entries))
-	for _, e := range entries {
-		t, err := tool(now, e, needs)
-		if err != nil {
+	entries := page.Entries()
+	tools = make([]*Tool, len(entries))
+	for i, e := range entries {
+		if tools[i], err = tool(now, e, needs); err != nil {
 			return nil, "", err
 		}
-		tools = append(tools, t)
 	}
-	return tools, next, nil
+	return tools, page.Next, nil
 }
 
 // Revision is a comparable value that stays the same for as long as a caller sees the
@@ -216,59 +210,34 @@ func (s *Server) Revision(ctx context.Context, c Caller) (any, error) {
 
 // Prompts returns the prompts after a cursor, as MCP has them.
 func (s *Server) Prompts(ctx context.Context, c Caller, cursor string, limit int) (prompts []jsontext.Value, next string, err error) {
-	return s.list(ctx, catalogue.Prompts, c.Call(mcp.MethodPromptsList, "", nil, nil), cursor, limit)
+	return s.entries(ctx, catalogue.Prompts, c.Call(mcp.MethodPromptsList, "", nil, nil), cursor, limit)
+}
+
+// Resources returns the resources after a cursor, as MCP has them.
+func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
+	return s.entries(ctx, catalogue.Resources, c.Call(mcp.MethodResourcesList, "", nil, nil), cursor, limit)
 }
 
 // FindPrompt returns the prompt with a name, or a *fault.Error with reason UnknownPrompt.
 func (s *Server) FindPrompt(ctx context.Context, c Caller, name string) (jsontext.Value, error) {
-	call := c.Call(mcp.MethodPromptsList, name, nil, nil)
-	if err := s.gateway.Enter(ctx, call); err != nil {
-		return nil, err
-	}
-	all, err := s.gateway.List(ctx, catalogue.Prompts, call)
-	if err != nil {
-		return nil, err
-	}
-	return all.Prompt(ctx, name)
+	return s.gateway.FindPrompt(ctx, c.Call(mcp.MethodPromptsList, name, nil, nil), name)
 }
 
-// list returns the entries after a cursor. It asks services that list some of their own.
-func (s *Server) list(ctx context.Context, kind catalogue.Kind, call *gateway.Call, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
-	if err := s.gateway.Enter(ctx, call); err != nil {
-		return nil, "", err
-	}
-	all, err := s.gateway.List(ctx, kind, call)
+func (s *Server) entries(ctx context.Context, kind catalogue.Kind, call *gateway.Call, cursor string, limit int) ([]jsontext.Value, string, error) {
+	_, page, err := s.list(ctx, kind, call, cursor, limit)
 	if err != nil {
 		return nil, "", err
 	}
-	if !all.Asks() {
-		return slice(all.Snapshot, kind, cursor, limit)
-	}
+	return page.Entries(), page.Next, nil
+}
+
+// list returns a page after a cursor, up to limit entries; 0 means all that the catalogue has.
+func (s *Server) list(ctx context.Context, kind catalogue.Kind, call *gateway.Call, cursor string, limit int) (*catalogue.Snapshot, *catalogue.Page, error) {
 	var at []byte
 	if cursor != "" {
 		at = []byte(cursor)
 	}
-	raw, next, err := all.Page(ctx, at, limit)
-	if err != nil {
-		return nil, "", err
-	}
-	return values(raw), next, nil
-}
-
-func slice(now *catalogue.Snapshot, kind catalogue.Kind, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
-	raw, next, err := now.Slice(kind, cursor, limit)
-	if err != nil {
-		return nil, "", err
-	}
-	return values(raw), next, nil
-}
-
-func values(raw [][]byte) []jsontext.Value {
-	out := make([]jsontext.Value, len(raw))
-	for i, v := range raw {
-		out[i] = v
-	}
-	return out
+	return s.gateway.List(ctx, kind, call, at, cmp.Or(limit, catalogue.Everything))
 }
 
 // Result is a tool's result in the form of these doors.
@@ -296,11 +265,6 @@ func ReadResult(result jsontext.Value) (*Result, error) {
 
 // Text is the text of the content, for doors that show nothing else.
 func (r *Result) Text() string { return mcp.TextOf(r.Content) }
-
-// Resources returns the resources after a cursor, as MCP has them.
-func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
-	return s.list(ctx, catalogue.Resources, c.Call(mcp.MethodResourcesList, "", nil, nil), cursor, limit)
-}
 
 // Closing is closed when the edge stops and open streams have to end.
 func (s *Server) Closing() <-chan struct{} { return s.closing }

@@ -128,20 +128,20 @@ func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool
 
 func (b *builder) addTool(svc registry.Service, r *releases, t *busv1.Tool) {
 	n := Name{ToolName, t.Name}
-	form, ok := b.accepted(svc, r, t)
+	variant, ok := b.accepted(svc, r, t)
 	if !ok {
 		if b.mine(svc.Name, n) {
 			b.newest[t.Name] = b.definition(svc.Name, t)
 		}
 		return
 	}
-	target, p, err := b.target(svc, r, form.release, form.tool)
+	target, p, err := b.target(svc, r, variant.release, variant.tool)
 	if err != nil {
 		b.leaveOut(svc.Name, n, err)
 		return
 	}
 	if b.pinned != nil {
-		target.Instances = form.instances
+		target.Instances = variant.instances
 	}
 	if !b.entry(Tools, svc.Name, n, p.entry) {
 		return
@@ -188,12 +188,12 @@ func (b *builder) addEarlier(svc registry.Service, r *releases) {
 // addEarlierPinned makes a tool that the newest release no longer has callable in its accepted
 // form, by the instances that have exactly that form.
 func (b *builder) addEarlierPinned(svc registry.Service, r *releases, tool string) {
-	form, ok := b.pinnedForm(svc, r, tool)
+	variant, ok := b.pinnedVariant(svc, r, tool)
 	if _, there := b.tools[tool]; !ok || there || r.has(0, tool) || !b.mine(svc.Name, Name{ToolName, tool}) {
 		return
 	}
-	if target, _, err := b.target(svc, r, form.release, form.tool); err == nil {
-		target.Instances = form.instances
+	if target, _, err := b.target(svc, r, variant.release, variant.tool); err == nil {
+		target.Instances = variant.instances
 		b.tools[tool] = target
 	}
 }

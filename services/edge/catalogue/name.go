@@ -52,7 +52,7 @@ func ParseName(s string) (Name, error) {
 			return n, nil
 		}
 	}
-	return Name{}, fmt.Errorf("%q is no name: write tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME, model or tenant-prompts", s)
+	return Name{}, fmt.Errorf("%q is not a valid name: write tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME, model or tenant-prompts", s)
 }
 
 func (n Name) String() string {
@@ -113,7 +113,7 @@ func (c Conflict) String() string {
 	if c.Reads != (Name{}) {
 		return fmt.Sprintf("%s of service %s is left out: service %s came first and reads such URIs by its %s; \"busbar services assign %s %s\" moves them", c.Name.words(), c.Service, c.Owner, c.Reads.words(), c.Name, c.Service)
 	}
-	return fmt.Sprintf("%s of service %s is left out: the name is that of service %s; \"busbar services assign %s %s\" moves it", c.Name.words(), c.Service, c.Owner, c.Name, c.Service)
+	return fmt.Sprintf("%s of service %s is left out: the name belongs to service %s; \"busbar services assign %s %s\" moves it", c.Name.words(), c.Service, c.Owner, c.Name, c.Service)
 }
 
 // Conflicts are the names that services offer but do not have.

@@ -58,7 +58,7 @@ func TestH8FirstComeKeepsTheName(t *testing.T) {
 			t.Errorf("edge there %s: a newcomer has taken names over; conflicts %v", when, now.Conflicts())
 		}
 		problems := strings.Join(now.Problems(), "\n")
-		if strings.Count(problems, "of service a is left out: the name is that of service b") != 6 || !strings.Contains(problems, `"busbar services assign tools/x a"`) {
+		if strings.Count(problems, "of service a is left out: the name belongs to service b") != 6 || !strings.Contains(problems, `"busbar services assign tools/x a"`) {
 			t.Errorf("edge there %s: problems\n%s", when, problems)
 		}
 		for _, k := range []catalogue.Kind{catalogue.Tools, catalogue.Prompts, catalogue.Resources, catalogue.Templates} {

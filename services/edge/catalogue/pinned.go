@@ -49,11 +49,11 @@ func (s *Snapshot) Waiting() []string {
 // names. Don't change it.
 func (s *Snapshot) Newest() map[string]definition.Definition { return s.newest }
 
-// form is a tool in the form of one release of its service.
-type form struct {
+// variant is a tool as one release of its service has it.
+type variant struct {
 	release int
 	tool    *busv1.Tool
-	// instances are the instances with this form; nil for all.
+	// instances are the instances with this variant; nil for all.
 	instances []string
 }
 
@@ -74,32 +74,32 @@ func (b *builder) definition(service string, t *busv1.Tool) definition.Definitio
 // accepted is the tool in its accepted form; that is the newest form if nothing has to be
 // accepted. It notes a newest form that is not accepted. Instances of other releases are not
 // called, even if they differ only in descriptions.
-func (b *builder) accepted(svc registry.Service, r *releases, newest *busv1.Tool) (f form, ok bool) {
+func (b *builder) accepted(svc registry.Service, r *releases, newest *busv1.Tool) (v variant, ok bool) {
 	if b.pinned == nil {
-		return form{tool: newest}, true
+		return variant{tool: newest}, true
 	}
 	want, known := b.pinned[newest.Name]
-	if r.forms == nil {
+	if r.digests == nil {
 		ok = known && b.definition(svc.Name, newest).Digest == want
-		f = form{tool: newest}
+		v = variant{tool: newest}
 	} else {
-		f, ok = b.pinnedForm(svc, r, newest.Name)
+		v, ok = b.pinnedVariant(svc, r, newest.Name)
 	}
-	if may, _ := b.owners.may(svc.Name, Name{ToolName, newest.Name}); may && (!ok || f.release > 0) {
+	if may, _ := b.owners.may(svc.Name, Name{ToolName, newest.Name}); may && (!ok || v.release > 0) {
 		q := Quarantined{Tool: newest.Name, Service: svc.Name, New: !known}
 		if ok {
-			q.Version = r.version(svc, f.release)
+			q.Version = r.version(svc, v.release)
 		}
 		b.quarantined = append(b.quarantined, q)
 	}
-	return f, ok
+	return v, ok
 }
 
-// pinnedForm is a tool in its accepted form, from whichever release has that.
-func (b *builder) pinnedForm(svc registry.Service, r *releases, tool string) (f form, ok bool) {
+// pinnedVariant is a tool in its accepted form, from whichever release has that.
+func (b *builder) pinnedVariant(svc registry.Service, r *releases, tool string) (v variant, ok bool) {
 	want, known := b.pinned[tool]
 	if !known {
-		return f, false
+		return v, false
 	}
 	for i, release := range r.all {
 		at := slices.IndexFunc(release.Catalogue.GetTools(), func(t *busv1.Tool) bool { return t.Name == tool })
@@ -107,14 +107,14 @@ func (b *builder) pinnedForm(svc registry.Service, r *releases, tool string) (f 
 			continue
 		}
 		if !ok {
-			f, ok = form{release: i, tool: release.Catalogue.Tools[at]}, true
+			v, ok = variant{release: i, tool: release.Catalogue.Tools[at]}, true
 		}
-		f.instances = append(f.instances, release.Instances...)
+		v.instances = append(v.instances, release.Instances...)
 	}
-	if len(f.instances) == r.instances {
-		f.instances = nil
+	if len(v.instances) == r.instances {
+		v.instances = nil
 	}
-	return f, ok
+	return v, ok
 }
 
 // has reports whether the catalogue of a release has a tool.

@@ -108,7 +108,7 @@ func compileOutput(raw []byte) (*schema.Schema, error) {
 			return s, nil // at the end: it is JSON
 		}
 		if at := dec.StackPointer().LastToken(); at == "pattern" && token.Kind() == '"' && token.String() != "pattern" && foreign.MatchString(token.String()) {
-			return nil, fmt.Errorf("%s: %q is no regular expression of ECMA-262", dec.StackPointer(), token.String())
+			return nil, fmt.Errorf("%s: %q is not a regular expression of ECMA-262", dec.StackPointer(), token.String())
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 )
 
-// releases are the catalogues of a service's releases that run, and the form of each name in each
+// releases are the catalogues of a service's releases that run, and the digest of each name in each
 // of them. A service with a single release has only that.
 type releases struct {
-	all   []registry.Release
-	forms []map[Name][sha256.Size]byte
+	all     []registry.Release
+	digests []map[Name][sha256.Size]byte
 	// instances is the number of instances, including instances of unknown releases.
 	instances int
 }
@@ -26,7 +26,7 @@ func releasesOf(svc registry.Service) *releases {
 		return r
 	}
 	for _, one := range svc.Releases {
-		r.forms = append(r.forms, formsOf(one.Catalogue))
+		r.digests = append(r.digests, digestsOf(one.Catalogue))
 	}
 	return r
 }
@@ -40,12 +40,12 @@ func (r *releases) version(svc registry.Service, i int) string {
 
 // alike returns the instances that have a name in the form of release i; nil for all.
 func (r *releases) alike(i int, n Name) []string {
-	if r.forms == nil {
+	if r.digests == nil {
 		return nil
 	}
 	var names []string
-	for j, forms := range r.forms {
-		if form, ok := forms[n]; ok && form == r.forms[i][n] {
+	for j, digests := range r.digests {
+		if digest, ok := digests[n]; ok && digest == r.digests[i][n] {
 			names = append(names, r.all[j].Instances...)
 		}
 	}
@@ -58,26 +58,26 @@ func (r *releases) alike(i int, n Name) []string {
 // first returns the youngest release that has a name in the form of release i.
 func (r *releases) first(n Name, i int) int {
 	for j := range i {
-		if form, ok := r.forms[j][n]; ok && form == r.forms[i][n] {
+		if digest, ok := r.digests[j][n]; ok && digest == r.digests[i][n] {
 			return j
 		}
 	}
 	return i
 }
 
-// formsOf are the forms of the names in a catalogue: the parts that calls depend on.
-func formsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
-	forms := map[Name][sha256.Size]byte{}
+// digestsOf are the digests of the names in a catalogue, of the parts that calls depend on.
+func digestsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
+	digests := map[Name][sha256.Size]byte{}
 	add := func(kind NameKind, name string, entry proto.Message) {
 		said, _ := proto.MarshalOptions{Deterministic: true}.Marshal(entry) // it was read from the bus
-		forms[Name{kind, name}] = sha256.Sum256(said)
+		digests[Name{kind, name}] = sha256.Sum256(said)
 	}
 	for _, t := range c.GetTools() {
 		// Texts for people do not matter. So all instances stay in use during an update that
 		// changes only such texts.
-		form := proto.CloneOf(t)
-		form.Json = outputSchema(t.Json)
-		add(ToolName, t.Name, form)
+		called := proto.CloneOf(t)
+		called.Json = outputSchema(t.Json)
+		add(ToolName, t.Name, called)
 	}
 	for _, p := range c.GetPrompts() {
 		add(PromptName, p.Name, p)
@@ -103,7 +103,7 @@ func formsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
 	if c.GetListsPrompts() {
 		add(TenantPromptsName, "", &busv1.Catalogue{})
 	}
-	return forms
+	return digests
 }
 
 func outputSchema(tool []byte) []byte {

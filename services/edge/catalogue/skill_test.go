@@ -126,7 +126,7 @@ func TestSkillsOfOneName(t *testing.T) {
 	if got := fmt.Sprint(list()); got != "[skill://a/forms/SKILL.md skill://b/other/SKILL.md]" {
 		t.Errorf("listed are %s", got)
 	}
-	if p := one.Now().Problems(); len(p) != 2 || !strings.Contains(p[0], `skill "forms" of service b is left out: the name is that of service a`) ||
+	if p := one.Now().Problems(); len(p) != 2 || !strings.Contains(p[0], `skill "forms" of service b is left out: the name belongs to service a`) ||
 		!strings.Contains(p[1], `resource "skill://b/forms/SKILL.md" of service a is left out: it is a file of a skill of service b`) {
 		t.Errorf("problems %q", p)
 	}

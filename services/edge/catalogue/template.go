@@ -30,14 +30,14 @@ type template struct {
 	// begins is the literal text before the first expression: it is enough to tell most URIs
 	// apart.
 	begins string
-	// form matches every expansion, in time proportional to the length of the URI.
-	form *regexp.Regexp
-	// pattern decides if form also matches texts that are not expansions; nil otherwise. It is
+	// loose matches every expansion, in time proportional to the length of the URI.
+	loose *regexp.Regexp
+	// pattern decides if loose also matches texts that are not expansions; nil otherwise. It is
 	// about fifty times slower.
 	pattern *uritemplate.Template
 }
 
-// plain matches the expressions that form describes completely: without names in the expansion,
+// plain matches the expressions that loose describes completely: without names in the expansion,
 // lists or lengths.
 var plain = regexp.MustCompile(`\{[+#./]?[^?&;*:{}]+\}`)
 
@@ -46,7 +46,7 @@ func newTemplate(uri string, target Target) (template, error) {
 	if err != nil {
 		return template{}, err
 	}
-	t := template{uri: uri, target: target, form: pattern.Regexp()}
+	t := template{uri: uri, target: target, loose: pattern.Regexp()}
 	t.begins, _, _ = strings.Cut(uri, "{")
 	if strings.Contains(plain.ReplaceAllLiteralString(uri, ""), "{") {
 		t.pattern = pattern
@@ -56,5 +56,5 @@ func newTemplate(uri string, target Target) (template, error) {
 
 // matches reports whether a URI of at most MaxURI bytes is an expansion.
 func (t *template) matches(uri string) bool {
-	return strings.HasPrefix(uri, t.begins) && t.form.MatchString(uri) && (t.pattern == nil || t.pattern.Match(uri) != nil)
+	return strings.HasPrefix(uri, t.begins) && t.loose.MatchString(uri) && (t.pattern == nil || t.pattern.Match(uri) != nil)
 }

@@ -49,7 +49,7 @@ func (g Guard) Check(r *http.Request) error {
 	}
 	if len(origins) > 1 || !g.origin(origins[0]) {
 		return fault.New(fault.Forbidden, "pages of the origin %q may not call this edge; whoever runs it lets them with --allow-origin", fault.Clip(origins[0])).
-			Toward("start the edge with --allow-origin and that origin, if you run it; a program that is no page sends no header Origin")
+			Toward("start the edge with --allow-origin and that origin, if you run it; a program other than a web page must not send the header Origin")
 	}
 	return nil
 }

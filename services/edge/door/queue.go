@@ -27,7 +27,7 @@ type queue struct {
 	waiting int           // callers in Send
 	taken   int           // how often the queue was emptied
 	written int           // how many of these batches are written
-	room    chan struct{} // closed when there is room again, and at the end; nil if nobody waits
+	change  chan struct{} // closed at the next change of the queue; nil if nobody waits
 	writing bool          // the writer goroutine runs
 	ended   bool          // nothing more may be queued
 }
@@ -57,12 +57,12 @@ func (q *queue) Send(message []byte) bool {
 
 // wait waits, unlocked, until there is room or a batch is written.
 func (q *queue) wait() {
-	if q.room == nil {
-		q.room = make(chan struct{})
+	if q.change == nil {
+		q.change = make(chan struct{})
 	}
-	room := q.room
+	change := q.change
 	q.mu.Unlock()
-	<-room
+	<-change
 	q.mu.Lock()
 }
 
@@ -142,9 +142,9 @@ func (q *queue) leave() {
 }
 
 func (q *queue) changed() {
-	if q.room != nil {
-		close(q.room)
-		q.room = nil
+	if q.change != nil {
+		close(q.change)
+		q.change = nil
 	}
 }
 

@@ -36,7 +36,7 @@ func NotAcceptable(types string) error {
 
 // Status is the HTTP status of an error, at doors that are not MCP's.
 func Status(err error) int {
-	return statusOf(err, forms.Of(fault.From(err).Reason).HTTP)
+	return statusOf(err, forms.ForReason(fault.From(err).Reason).HTTP)
 }
 
 // statusOf is the error's own status, if it has one, and otherwise the usual one.

@@ -35,9 +35,9 @@ func (r RPC) In(version string) (status, code int) {
 
 func both(status, code int) RPC { return RPC{status, code, status, code} }
 
-// Of is the form of a reason. A reason that is not in the table is a defect, and gets the
+// ForReason is the form of a reason. A reason that is not in the table is a defect, and gets the
 // form of internal.
-func Of(r fault.Reason) Form {
+func ForReason(r fault.Reason) Form {
 	if f, named := table[r]; named {
 		return f
 	}

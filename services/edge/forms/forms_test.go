@@ -49,7 +49,7 @@ func TestNextOfWhatDidNotRun(t *testing.T) {
 // A reason without a form is a defect.
 func TestUnknownReason(t *testing.T) {
 	t.Parallel()
-	if f := forms.Of("no_such_reason"); f.GRPC != codes.Internal || f.HTTP != 500 {
+	if f := forms.ForReason("no_such_reason"); f.GRPC != codes.Internal || f.HTTP != 500 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -98,7 +98,7 @@ func everywhere(mcp, others string) Way { return Way{mcp, others, others, others
 const (
 	hasPaths   = "GET /openapi.json has every path, its methods and its bodies"
 	hasSchema  = "query { __schema { types { name fields { name } } } } for what there is"
-	hasMethods = "the methods and messages are those of busbar.gateway.v1.GatewayService"
+	hasMethods = "busbar.gateway.v1.GatewayService has the methods and messages"
 	mayDo      = "GET /access says who you are here; who runs this edge decides what you may do"
 	comeBack   = "call again when the time to wait is over"
 	unsure     = "look whether it ran before you call again; a call with an idempotency key can be repeated: "

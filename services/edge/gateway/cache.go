@@ -73,9 +73,9 @@ func cached(cfg *Config) link {
 			}
 			if k, ok := cache.results.GetIfPresent(key); ok {
 				cache.hits.Add(1)
-				room := budget.From(ctx)
-				room.For(r.Account)
-				if err := room.Take(len(k.result.Json)); err != nil {
+				meter := budget.From(ctx)
+				meter.For(r.Account)
+				if err := meter.Take(len(k.result.Json)); err != nil {
 					return nil, err
 				}
 				// A copy: later code may change the result.

@@ -6,7 +6,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-func TestPayer(t *testing.T) {
+func TestAccount(t *testing.T) {
 	ada := gateway.Principal{Name: "ada", Tenant: "acme"}
 	for name, c := range map[string]struct {
 		who     gateway.Principal
@@ -22,7 +22,7 @@ func TestPayer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := gateway.Account(c.who, gateway.Credentials{Address: c.address}); got != c.want {
-				t.Errorf("payer is %q, want %q", got, c.want)
+				t.Errorf("account is %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func owner(p Principal) []byte {
 // OpenMailbox makes room for the posts of a client, at this edge or another one, for a stream
 // that it keeps open.
 func (g *Gateway) OpenMailbox(s *Lease) *edges.Mailbox {
-	return g.cfg.Caller.OpenMailbox(owner(s.Who()))
+	return g.cfg.Caller.OpenMailbox(owner(s.Principal()))
 }
 
 // Post passes the client's post to the edge with the mailbox, if the mailbox belongs to the same
@@ -53,13 +53,13 @@ func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body 
 func (g *Gateway) Posted(ctx context.Context, s *Lease, p edges.Posted) (Credentials, error) {
 	plain, err := g.cfg.Sealer.Open(ctx, posts, p.Identity)
 	if err != nil {
-		return Credentials{}, fault.New(fault.Forbidden, "the post says nothing of who made it").Because(err)
+		return Credentials{}, fault.New(fault.Forbidden, "the message does not say which caller opened its stream").Because(err)
 	}
 	i := &busv1.Identity{}
 	if err := proto.Unmarshal(plain, i); err != nil {
 		return Credentials{}, fault.From(err)
 	}
-	now, who := s.Who(), principalOf(i)
+	now, who := s.Principal(), principalOf(i)
 	who.Expires, who.Credential = now.Expires, now.Credential
 	return s.as(who), nil
 }

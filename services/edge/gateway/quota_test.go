@@ -22,7 +22,7 @@ func from(address, tool, arguments, key string) *gateway.Call {
 }
 
 // H1: an account with too many held calls is refused, and no other account is.
-func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
+func TestH1HeldCallsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
@@ -48,7 +48,7 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 
 // H1: used approvals count for their account: their names stay in the bucket of all edges for two
 // hours.
-func TestH1UsedApprovalsOfOnePayerAreBounded(t *testing.T) {
+func TestH1UsedApprovalsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
@@ -129,7 +129,7 @@ func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 
 // H1: an account with too many kept keys is refused before anything runs. If it has too many
 // results, only the fact that the calls ran is kept.
-func TestH1KeysOfOnePayerAreBounded(t *testing.T) {
+func TestH1KeysOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	var outcomes *store.Outcomes

@@ -41,7 +41,7 @@ const (
 var StandIns = []byte(`"tools":[` + describeEntry + "," + searchEntry + `]`)
 
 const (
-	searchSchema = `{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":512,"description":"What is to be done, in a few words of any language, such as: send an invoice"},` +
+	searchSchema = `{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":512,"description":"The task, in a few words of any language, such as: send an invoice"},` +
 		`"limit":{"type":"integer","minimum":1,"maximum":10,"description":"How many tools to name; 5 if left out"}},"required":["query"],"additionalProperties":false}`
 	searchEntry = `{"name":"search_tools","title":"Search tools","description":"Finds tools by what they do. There are more tools than are listed: search, look at one with describe_tools, then call it by its name.",` +
 		`"inputSchema":` + searchSchema + `,"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
@@ -72,9 +72,9 @@ func own(name string) (catalogue.Target, bool) {
 // isOwn reports whether the call reaches one of the edge's tools.
 func (v *View) isOwn() bool { return v.Target.Tool != nil && v.Target.Service == "" }
 
-// Few reports whether two tools replace the list of tools for the holder of the credentials:
+// few reports whether two tools replace the list of tools for the holder of the credentials:
 // either the client asks for that, or the list is longer than this edge shows.
-func (g *Gateway) Few(now *catalogue.Snapshot, c *Credentials) bool {
+func (g *Gateway) few(now *catalogue.Snapshot, c *Credentials) bool {
 	return c.Search || g.cfg.ListTools > 0 && now.Count(catalogue.Tools) > g.cfg.ListTools
 }
 

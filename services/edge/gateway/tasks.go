@@ -14,7 +14,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -83,24 +82,14 @@ func mayUse(a Access, who Principal, rec *busv1.TaskRecord) bool {
 // task, which may not ask under the same key again. Other answers are ignored (extension tasks,
 // Task Update Requests).
 func checkAnswers(questions, answers []byte) error {
-	var open, given map[string]jsontext.Value
 	if len(questions) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(questions, &open); err != nil {
-		return fault.From(err)
-	}
+	var given map[string]jsontext.Value
 	if err := json.Unmarshal(answers, &given); err != nil {
 		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
 	}
-	for key, answer := range given {
-		if question, asked := open[key]; asked {
-			if err := service.CheckAnswer("params.inputResponses."+key, question, answer); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return matching("params.inputResponses.", questions, given, false)
 }
 
 func unknownTask() error {
@@ -119,7 +108,7 @@ const (
 )
 
 // createTask makes the task that a service turns a call into.
-func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
+func (r *run) createTask(ctx context.Context, store Tasks, limit *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
 	switch {
 	case store == nil:
 		return nil, fault.New(fault.Internal, "the service began a task, and this edge keeps none")
@@ -130,12 +119,12 @@ func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, re
 	if most := r.Target.Tool; most != nil && most.TaskTimeout > 0 {
 		begun.TimeoutMs = min(cmp.Or(begun.TimeoutMs, uint64(task.Timeout.Milliseconds())), uint64(most.TaskTimeout.Milliseconds()))
 	}
-	if _, err := room.Keep(r.Account, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
+	if _, err := limit.Keep(r.Account, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
 		return nil, err
 	}
 	rec, err := store.CreateFor(ctx, r.Principal.Credential, r.Target.Service, req, begun)
 	if err != nil {
-		room.Release(r.Account, r.ID)
+		limit.Release(r.Account, r.ID)
 		return nil, err
 	}
 	return &Answer{Task: rec}, nil

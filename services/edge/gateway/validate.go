@@ -258,12 +258,12 @@ func check(cfg *Config) link {
 	if !cfg.CheckResults {
 		return nil
 	}
-	room := rate.NewLimiter(checksPerSecond, checksPerSecond)
+	checks := rate.NewLimiter(checksPerSecond, checksPerSecond)
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			answer, err := next(ctx, r)
 			t := r.Target.Tool
-			if err != nil || t == nil || t.Output == nil || answer.Result == nil || answer.Result.IsError || !room.Allow() {
+			if err != nil || t == nil || t.Output == nil || answer.Result == nil || answer.Result.IsError || !checks.Allow() {
 				return answer, err
 			}
 			if problem := misfit(t.Output, answer.Result.Json); problem != "" {

@@ -33,7 +33,7 @@ func (g *Gateway) Admit(ctx context.Context, door string, c Credentials) (Creden
 func (g *Gateway) TrailReader(ctx context.Context, c Credentials) (Principal, error) {
 	p, err := g.Authenticate(ctx, c)
 	if err == nil && !g.cfg.Access.ReadsTrail(p) {
-		err = fault.New(fault.Forbidden, "the audit trail is read by who has a role with audit: read, and by who can read the data directory of the edge")
+		err = fault.New(fault.Forbidden, "reading the audit trail takes a role with audit: read, or access to the data directory of the edge")
 	}
 	return p, err
 }
@@ -140,15 +140,15 @@ func (g *Gateway) Lease(ctx context.Context, door string, c Credentials) (*Lease
 // Context ends with the stream, or with its credentials.
 func (s *Lease) Context() context.Context { return s.ctx }
 
-// Who returns the principal that holds the stream now.
-func (s *Lease) Who() Principal {
+// Principal returns the principal that holds the stream now.
+func (s *Lease) Principal() Principal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.who
 }
 
 // Credentials are the credentials of the stream, known as long as it is open.
-func (s *Lease) Credentials() Credentials { return s.as(s.Who()) }
+func (s *Lease) Credentials() Credentials { return s.as(s.Principal()) }
 
 // as returns the credentials with the rights of a principal.
 func (s *Lease) as(p Principal) Credentials {
@@ -156,10 +156,10 @@ func (s *Lease) as(p Principal) Credentials {
 }
 
 // Tenant is the tenant of the stream's principal.
-func (s *Lease) Tenant() string { return s.Who().Tenant }
+func (s *Lease) Tenant() string { return s.Principal().Tenant }
 
 // View is the part of the catalogue that the holder of the lease may see; nil means everything.
-func (s *Lease) View() catalogue.View { return s.g.cfg.view(s.Who(), &s.credentials) }
+func (s *Lease) View() catalogue.View { return s.g.cfg.view(s.Principal(), &s.credentials) }
 
 // Sees is the catalogue as the stream's principal sees it now.
 func (s *Lease) Sees() *catalogue.Snapshot { return s.g.cfg.Catalogue.Now().For(s.View()) }

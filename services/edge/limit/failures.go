@@ -104,7 +104,7 @@ func (f *Failures) begin(network string, c gateway.Credentials) (n *failing, err
 	}
 	wait := n.paid.Sub(f.now()) - (failuresAtOnce-1)*failuresEvery
 	if wait > 0 || n.trying >= trying {
-		e := fault.New(fault.RateLimited, "too many credentials from your network were no good; these were not looked at: try again later")
+		e := fault.New(fault.RateLimited, "too many credentials from your network were invalid, so these were not checked; try again later")
 		e.RetryAfter = max(wait, failuresEvery)
 		return nil, e
 	}

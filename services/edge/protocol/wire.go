@@ -23,9 +23,7 @@ type reply struct {
 	// body is the result, a JSON object as a service or the edge made it, which is inserted
 	// without being read. meta is its _meta.
 	body, meta []byte
-	// members replace body if the edge has them ready: the members of the object, in one line.
-	members []byte
-	// page replaces members if the result is a page of a list.
+	// page replaces body if the result is a page of a list.
 	page *catalogue.Page
 	// hints are members that only a modern client gets.
 	hints string
@@ -62,14 +60,10 @@ func (s *Server) response(r *Request, rep reply, err error) (status int, message
 	case rep.resultType == "":
 		return 0, nil
 	}
-	members, own := rep.members, inner(oneLine(rep.meta))
+	members, own := inner(oneLine(rep.body)), inner(oneLine(rep.meta))
 	size := len(members)
-	switch {
-	case rep.page != nil:
+	if rep.page != nil {
 		size = rep.page.Size()
-	case members == nil:
-		members = inner(oneLine(rep.body))
-		size = len(members)
 	}
 	b := buffer(size + len(own) + len(rep.hints) + len(s.infoMeta) + len(r.Message.ID) + 128)
 	b = append(openResponse(b, r.Message.ID), `,"result":{`...)
@@ -144,14 +138,14 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 	}
 	status, b = appendError(append(b, `,"error":`...), f, version)
 	if m == nil && status == http.StatusOK {
-		status = forms.Of(f.Reason).HTTP // no message was read that this could be the response to
+		status = forms.ForReason(f.Reason).HTTP // no message was read that this could be the response to
 	}
 	return status, append(b, '}')
 }
 
 // appendError adds the error object of JSON-RPC.
 func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte) {
-	status, code := forms.Of(f.Reason).MCP.In(version)
+	status, code := forms.ForReason(f.Reason).MCP.In(version)
 	text := f.Message
 	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
 		text = "Tool execution timeout: " + text

@@ -54,7 +54,7 @@ func TestH1AShareIsOnesOwn(t *testing.T) {
 }
 
 // H1: for some stores it is better that the oldest of the same account make room.
-func TestH1TheOldestOfTheSamePayerMakeRoom(t *testing.T) {
+func TestH1TheOldestOfTheSameAccountMakeRoom(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 2, 100)
 	displace := func(account, key string, size int, want ...string) {
@@ -143,7 +143,7 @@ func TestH1AShareOfATenant(t *testing.T) {
 }
 
 // Accounts that are forgotten no longer count for their tenant.
-func TestForgottenPayersOfATenant(t *testing.T) {
+func TestForgottenAccountsOfATenant(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 2_500, 1<<20)
 	for i := range 10_000 {
@@ -165,7 +165,7 @@ func TestForgottenPayersOfATenant(t *testing.T) {
 }
 
 // An edge counts a bounded number of accounts, however many there are.
-func TestPayersAreBounded(t *testing.T) {
+func TestAccountsAreBounded(t *testing.T) {
 	t.Parallel()
 	q := quota.New("sessions", 1, 100)
 	for i := range 20_000 {

@@ -14,7 +14,7 @@ import (
 )
 
 // H1: an account that opens too many sessions ends its own oldest ones, and no others.
-func TestH1SessionsOfOnePayerAreBounded(t *testing.T) {
+func TestH1SessionsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, bustest.Connect(t, bustest.Server(t)))
 	s.Quota = quota.New("sessions", 3, 1<<20)

@@ -88,7 +88,7 @@ func (f *oauthFlags) open(dir string, l *edge.Listeners, who *edge.IdentityFlags
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--oauth: %w", err), at.Close())
 	}
-	who.StandIn = &oauth.Issuer{URL: s.Issuer(), Audience: []string{l.MCP()}, Algorithms: []string{"ES256"}}
+	who.DevIssuer = &oauth.Issuer{URL: s.Issuer(), Audience: []string{l.MCP()}, Algorithms: []string{"ES256"}}
 	return s, nil
 }
 

@@ -326,11 +326,11 @@ func TestInstances(t *testing.T) {
 	var found []doctor.Finding
 	bustest.Eventually(t, "both offer the name, and all answer", func() bool {
 		found = look(t, url, doctor.Options{})
-		return !slices.ContainsFunc([]string{"the name is that of service", "not ready: database", "not ready: nothing", "behind the NATS server's"}, func(words string) bool {
+		return !slices.ContainsFunc([]string{"the name belongs to service", "not ready: database", "not ready: nothing", "behind the NATS server's"}, func(words string) bool {
 			return !slices.ContainsFunc(found, func(f doctor.Finding) bool { return strings.Contains(f.What, words) })
 		})
 	})
-	says(t, found, "names", doctor.Warn, "the name is that of service", "busbar services assign")
+	says(t, found, "names", doctor.Warn, "the name belongs to service", "busbar services assign")
 	says(t, found, "storage", doctor.Wrong, "1 tasks wait for service gone", "busbar gone")
 	says(t, found, "services", doctor.Warn, "1 of version 0.9.0, 1 of version 1.0.0", "stop the instances of the older version")
 	says(t, found, "services", doctor.Wrong, "is not ready: database: the disk of the database of things", "/readyz")

@@ -14,7 +14,7 @@ import (
 
 func extensions(f *fault.Error) map[string]any {
 	e := api.ErrorData(f, forms.GraphQL)
-	e["code"] = forms.Of(f.Reason).GraphQL
+	e["code"] = forms.ForReason(f.Reason).GraphQL
 	return e
 }
 

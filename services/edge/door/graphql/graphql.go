@@ -120,7 +120,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	response := h.execute(r.Context(), who, body)
 	status := http.StatusOK
 	if reason := refused(response); reason != "" {
-		status = forms.Of(reason).HTTP
+		status = forms.ForReason(reason).HTTP
 		door.Explain(w.Header(), status, fault.New(reason, ""))
 	}
 	answer(w, status, response)

@@ -32,7 +32,7 @@ func status(err error) error {
 		err = fault.New(fault.Cancelled, "cancelled")
 	}
 	f := fault.From(err)
-	code := forms.Of(f.Reason).GRPC
+	code := forms.ForReason(f.Reason).GRPC
 	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: facts(f.Data)}
 	info.Metadata["executed"] = string(f.Executed)
 	if next := forms.Next(f, forms.GRPC); next != "" {

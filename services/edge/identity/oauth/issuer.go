@@ -148,7 +148,7 @@ func (i *issuer) acceptHeader(h *header) error {
 		}
 		return bad("type is not at+jwt; if the issuer does not issue that type, configure it with typ: lenient")
 	}
-	return bad("its type is not that of an access token")
+	return bad("its type says that it is not an access token")
 }
 
 // signer finds the key that signed a token. The error is a *fault.Error.

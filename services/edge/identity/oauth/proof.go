@@ -61,7 +61,7 @@ func (v *Verifier) prove(thumbprint string, r *Request) error {
 	}
 	parts, ok := split(r.Proofs[0])
 	if !ok || !strings.EqualFold(parts.header.Typ, "dpop+jwt") || parts.header.Crit != nil || !slices.Contains(Algorithms, parts.header.Alg) {
-		return badProof("its header is not that of a proof")
+		return badProof("its header says that it is not a proof")
 	}
 	var k jose.JSONWebKey
 	if parts.header.JWK == nil || k.UnmarshalJSON(parts.header.JWK) != nil || !k.Valid() || !k.IsPublic() || !suits(parts.header.Alg, k.Key) {
@@ -120,9 +120,9 @@ func (r *Request) at(s string) bool {
 // proofs are the used proofs. They are kept for as long as they could be used again: twice proofTime.
 type proofs struct {
 	mu sync.Mutex
-	// known holds their digests; of has the number of proofs by key.
-	known map[[sha256.Size]byte]bool
-	of    map[string]int
+	// known holds their digests; perKey has the number of proofs of each key.
+	known  map[[sha256.Size]byte]bool
+	perKey map[string]int
 	// order holds them in order of arrival.
 	order []used
 }
@@ -134,7 +134,7 @@ type used struct {
 }
 
 func newProofs() *proofs {
-	return &proofs{known: map[[sha256.Size]byte]bool{}, of: map[string]int{}}
+	return &proofs{known: map[[sha256.Size]byte]bool{}, perKey: map[string]int{}}
 }
 
 // use accepts a proof only once.
@@ -146,20 +146,20 @@ func (p *proofs) use(thumbprint, id string, now time.Time) error {
 		old := p.order[0]
 		p.order = p.order[1:]
 		delete(p.known, old.digest)
-		if p.of[old.key]--; p.of[old.key] == 0 {
-			delete(p.of, old.key)
+		if p.perKey[old.key]--; p.perKey[old.key] == 0 {
+			delete(p.perKey, old.key)
 		}
 	}
 	if p.known[digest] {
 		return badProof("used before")
 	}
-	if len(p.order) >= maxProofs || p.of[thumbprint] >= maxProofsOfKey {
+	if len(p.order) >= maxProofs || p.perKey[thumbprint] >= maxProofsOfKey {
 		e := fault.New(fault.RateLimited, "too many requests with DPoP proofs in ten minutes; try again later")
 		e.RetryAfter = proofTime
 		return e
 	}
 	p.known[digest] = true
-	p.of[thumbprint]++
+	p.perKey[thumbprint]++
 	p.order = append(p.order, used{digest, thumbprint, now.Add(2 * proofTime)})
 	return nil
 }

@@ -25,22 +25,22 @@ var Limits = store.Limits{Prompts: 3, Bytes: 1000}
 // Run tests an implementation. fresh creates an empty database.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	for name, test := range map[string]func(t *testing.T, open Open){
-		"what is written is read":                              written,
-		"versions count on, through a deletion too":            versions,
-		"a change to another version than the present is none": conflicts,
-		"of concurrent changes to a version one is made":       concurrent,
-		"a key makes a repetition have no effect":              keys,
-		"a key lasts as long as its change":                    keyOfFailure,
-		"concurrent repetitions have one effect":               concurrentKeys,
-		"what does not fit the bus is refused":                 limits,
-		"old versions and long deleted prompts are dropped":    dropped,
-		"starters come once and are brought up to date":        seeds,
-		"starters that somebody changed stay so":               seedsKept,
-		"replicas that seed at once seed once":                 seedsAtOnce,
-		"a closed store says that it does not answer":          closed,
-		"prompts are a tenant's":                               tenants,
-		"a tenant keeps so many prompts":                       tenantPrompts,
-		"old versions of a tenant make room for new ones":      tenantBytes,
+		"what is written is read":                                 written,
+		"versions count on, through a deletion too":               versions,
+		"a change to another version than the present is refused": conflicts,
+		"of concurrent changes to a version one is made":          concurrent,
+		"a key makes a repetition have no effect":                 keys,
+		"a key lasts as long as its change":                       keyOfFailure,
+		"concurrent repetitions have one effect":                  concurrentKeys,
+		"what does not fit the bus is refused":                    limits,
+		"old versions and long deleted prompts are dropped":       dropped,
+		"starters come once and are brought up to date":           seeds,
+		"starters that somebody changed stay so":                  seedsKept,
+		"replicas that seed at once seed once":                    seedsAtOnce,
+		"a closed store says that it does not answer":             closed,
+		"prompts are a tenant's":                                  tenants,
+		"a tenant keeps so many prompts":                          tenantPrompts,
+		"old versions of a tenant make room for new ones":         tenantBytes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
