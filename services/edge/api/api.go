@@ -51,10 +51,8 @@ func (s *Server) Lease(ctx context.Context, c Caller) (*gateway.Lease, error) {
 
 // enter admits a request that no service answers, and returns what its caller may see.
 func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*catalogue.Snapshot, error) {
-	if err := s.gateway.Enter(ctx, c.Call(method, name, nil)); err != nil {
-		return nil, err
-	}
-	return s.gateway.See(ctx, c.Credentials)
+	now, _, err := s.gateway.Browse(ctx, c.Call(method, name, nil))
+	return now, err
 }
 
 // The abilities of these doors' clients, as services learn them: a tool's caller can be

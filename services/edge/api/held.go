@@ -10,55 +10,94 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Held is a call that waits for its caller's approval.
+// Held is a call that waits for an approval or, as an elicitation, for its caller's answers.
 type Held struct {
-	// Approval is the id with which to approve it.
-	Approval string `json:"approval"`
-	// Principal made the call.
-	Principal string `json:"principal"`
+	// Approval is the id with which to approve it, Elicitation the id with which to answer it;
+	// one of them is empty.
+	Approval    string `json:"approval,omitzero"`
+	Elicitation string `json:"elicitation,omitzero"`
+	// Principal made the call; empty for an elicitation.
+	Principal string `json:"principal,omitzero"`
 	// Name of the tool.
 	Name string `json:"name"`
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
 	// Shown are the parameters in the form for people: in full, or as names, sizes and
-	// digests of those that are too large; absent in lists.
+	// digests of those that are too large; absent in lists, as Parameters and Requests are.
 	Shown string `json:"shown,omitzero"`
-	// Parameters is a JSON object; absent in lists.
+	// Parameters is a JSON object.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
-	// Expires is when it is too late to approve, in whole seconds.
+	// Requests are the questions of an elicitation, by the keys that the responses have.
+	Requests map[string]gateway.Question `json:"requests,omitzero"`
+	// Expires is when it is too late to decide, in whole seconds.
 	Expires time.Time `json:"expires"`
 }
 
-func newHeld(h *store.HeldCall) Held {
-	return Held{Approval: h.ID, Principal: gateway.NameOf(h.Principal), Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
+// Elicitation is Held, by its name at the doors.
+type Elicitation = Held
+
+func newHeld(ask *gateway.Ask, h *store.HeldCall) Held {
+	held := Held{Name: h.Name, Title: h.Title, Expires: h.Expires.Truncate(time.Second)}
+	if ask == gateway.ForAnswers {
+		held.Elicitation = h.ID
+	} else {
+		held.Approval, held.Principal = h.ID, gateway.NameOf(h.Principal)
+	}
+	return held
 }
 
-// Held returns the calls that wait for their caller's approval; see gateway.Held.
+// Held returns the calls that wait for the caller's approval; see gateway.Held.
 func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
-	all, err := s.gateway.Held(ctx, c.Door, c.Credentials)
+	return s.held(ctx, gateway.ForApproval, c)
+}
+
+// Elicitations returns the open questions of the caller's calls; see gateway.Held.
+func (s *Server) Elicitations(ctx context.Context, c Caller) ([]Elicitation, error) {
+	return s.held(ctx, gateway.ForAnswers, c)
+}
+
+func (s *Server) held(ctx context.Context, ask *gateway.Ask, c Caller) ([]Held, error) {
+	all, err := s.gateway.Held(ctx, ask, c.Door, c.Credentials)
 	out := make([]Held, len(all))
 	for i, h := range all {
-		out[i] = newHeld(h)
+		out[i] = newHeld(ask, h)
 	}
 	return out, err
 }
 
-// FindHeld returns a call that waits for its caller's approval, with its parameters.
+// FindHeld returns a call that waits for the caller's approval, with its parameters.
 func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
-	found, err := s.gateway.FindHeld(ctx, c.Door, c.Credentials, id)
+	found, err := s.gateway.FindHeld(ctx, gateway.ForApproval, c.Door, c.Credentials, id)
 	if err != nil {
 		return nil, err
 	}
-	h := newHeld(found)
-	h.Shown = gateway.ShowArguments(h.Parameters)
+	h := newHeld(gateway.ForApproval, found)
+	h.Shown, h.Parameters = gateway.ShowArguments(found.Arguments), found.Arguments
 	if len(h.Parameters) == 0 {
 		h.Parameters = jsontext.Value("{}")
 	}
 	return &h, nil
 }
 
+// FindElicitation returns the questions of one of the caller's calls.
+func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Elicitation, error) {
+	found, err := s.gateway.FindHeld(ctx, gateway.ForAnswers, c.Door, c.Credentials, id)
+	if err != nil {
+		return nil, err
+	}
+	e := newHeld(gateway.ForAnswers, found)
+	e.Requests, err = gateway.Questions(found)
+	return &e, err
+}
+
 // Approve carries out a held call if yes is set, and otherwise discards it.
 func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
 	answer, err := s.gateway.Approve(ctx, c.Door, c.Credentials, id, yes, nil)
+	return Outcome(answer, err)
+}
+
+// Answer continues a call that asked. responses is a JSON object, by key.
+func (s *Server) Answer(ctx context.Context, c Caller, id string, responses jsontext.Value, onFrame gateway.OnFrame) (jsontext.Value, error) {
+	answer, err := s.gateway.Answer(ctx, c.Door, c.Credentials, id, responses, onFrame)
 	return Outcome(answer, err)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-json-experiment/json"
@@ -67,11 +68,7 @@ func tool(now *catalogue.Snapshot, entry []byte, needs func(tool string, says bo
 // Tools returns a page of the tools.
 func (s *Server) Tools(ctx context.Context, c Caller, p Page) (List[*Tool], error) {
 	tools := List[*Tool]{Member: "tools"}
-	now, err := s.enter(ctx, c, mcp.MethodToolsList, "")
-	if err != nil {
-		return tools, err
-	}
-	entries, next, err := now.Slice(catalogue.Tools, p.Cursor, p.Limit)
+	now, page, err := s.page(ctx, catalogue.Tools, c.Call(mcp.MethodToolsList, "", nil), p)
 	if err != nil {
 		return tools, err
 	}
@@ -79,7 +76,8 @@ func (s *Server) Tools(ctx context.Context, c Caller, p Page) (List[*Tool], erro
 	if err != nil {
 		return tools, err
 	}
-	tools.Next, tools.Entries = next, make([]*Tool, len(entries))
+	entries := page.Entries()
+	tools.Next, tools.Entries = page.Next, make([]*Tool, len(entries))
 	for i, e := range entries {
 		if tools.Entries[i], err = tool(now, e, needs); err != nil {
 			return tools, err
@@ -106,38 +104,26 @@ func (s *Server) Resources(ctx context.Context, c Caller, p Page) (List[jsontext
 
 // FindPrompt returns the prompt with a name, or a *fault.Error with reason UnknownPrompt.
 func (s *Server) FindPrompt(ctx context.Context, c Caller, name string) (jsontext.Value, error) {
-	call := c.Call(mcp.MethodPromptsList, name, nil)
-	if err := s.gateway.Enter(ctx, call); err != nil {
-		return nil, err
-	}
-	all, err := s.gateway.List(ctx, catalogue.Prompts, call)
-	if err != nil {
-		return nil, err
-	}
-	return all.Prompt(ctx, name)
+	return s.gateway.FindPrompt(ctx, c.Call(mcp.MethodPromptsList, name, nil), name)
 }
 
-// list returns a page of entries. It asks services that list some of their own.
+// list returns a page of entries, as MCP has them.
 func (s *Server) list(ctx context.Context, kind catalogue.Kind, member string, call *gateway.Call, p Page) (List[jsontext.Value], error) {
 	out := List[jsontext.Value]{Member: member}
-	if err := s.gateway.Enter(ctx, call); err != nil {
-		return out, err
-	}
-	all, err := s.gateway.List(ctx, kind, call)
-	if err != nil {
-		return out, err
-	}
-	var raw [][]byte
-	if all.Asks() {
-		raw, out.Next, err = all.Page(ctx, append([]byte(nil), p.Cursor...), p.Limit)
-	} else {
-		raw, out.Next, err = all.Slice(kind, p.Cursor, p.Limit)
-	}
-	out.Entries = make([]jsontext.Value, len(raw))
-	for i, v := range raw {
-		out.Entries[i] = v
+	_, page, err := s.page(ctx, kind, call, p)
+	if err == nil {
+		out.Entries, out.Next = page.Entries(), page.Next
 	}
 	return out, err
+}
+
+// page is a page of a list of the catalogue.
+func (s *Server) page(ctx context.Context, kind catalogue.Kind, call *gateway.Call, p Page) (*catalogue.Snapshot, *catalogue.Page, error) {
+	var at []byte
+	if p.Cursor != "" {
+		at = []byte(p.Cursor)
+	}
+	return s.gateway.List(ctx, kind, call, at, cmp.Or(p.Limit, catalogue.Everything))
 }
 
 // PromptCall is the input of a prompt.

@@ -63,47 +63,78 @@ type list struct {
 	// scope distinguishes the cursors of this list from cursors of other lists.
 	scope string
 	items []item
-	first []byte
+	first Page
 }
 
 func newList(member, scope string, items []item) list {
 	slices.SortFunc(items, func(a, b item) int { return byName(a, b.name) })
+	return ready(member, scope, items)
+}
+
+// ready is a list of sorted items.
+func ready(member, scope string, items []item) list {
 	l := list{member: member, scope: scope, items: items}
-	l.first = l.page(0).Append(nil)
+	l.first = *l.page(0, pageItems, pageBytes)
+	l.first.ready = l.first.Append(nil)
 	return l
 }
 
-// Page is the members of a list result, without the braces: "tools":[…] and, if there is more,
-// "nextCursor":"…".
+// Page is a part of a list.
 type Page struct {
-	ready  []byte // the first page of a list
+	// Next is the cursor of the next page; empty at the end.
+	Next string
+	// Private: other callers may see something else.
+	Private bool
+
 	member string
 	items  []item
-	next   string
-	size   int
+	bytes  int    // of the items, with commas
+	ready  []byte // what Append appends; nil if it is not made yet
 }
 
-func (l *list) page(from int) *Page {
-	to, size := from, 0
-	for ; to < len(l.items) && to-from < pageItems && (to == from || size+len(l.items[to].json) <= pageBytes); to++ {
-		size += len(l.items[to].json) + len(",")
+// Ready is the only page of a list, from the members of the list's result.
+func Ready(members []byte) *Page { return &Page{Private: true, ready: members} }
+
+// page returns at most limit entries, or any number if limit is negative. An entry that would make the
+// page larger than size is on the next one, unless it is the first.
+func (l *list) page(from, limit, size int) *Page {
+	p, to := &Page{member: l.member}, from
+	for ; to < len(l.items) && to-from != limit && (to == from || p.bytes+len(l.items[to].json) <= size); to++ {
+		p.bytes += len(l.items[to].json) + len(",")
 	}
-	next := ""
-	if to < len(l.items) {
-		next = l.cursor(l.items[to-1].name)
+	p.items = l.items[from:to:to]
+	if from < to && to < len(l.items) {
+		p.Next = l.cursor(l.items[to-1].name)
 	}
-	return &Page{member: l.member, items: l.items[from:to], next: next, size: size + len(l.member) + len(next) + len(`"":[],"nextCursor":""`)}
+	return p
+}
+
+func (p *Page) add(it item) {
+	p.items = append(p.items, it)
+	p.bytes += len(it.json) + len(",")
+}
+
+// Entries are the entries of the page, JSON objects. Don't change them.
+func (p *Page) Entries() []jsontext.Value {
+	entries := make([]jsontext.Value, len(p.items))
+	for i, it := range p.items {
+		entries[i] = it.json
+	}
+	return entries
 }
 
 // Size is the largest number of bytes that Append appends.
-func (p *Page) Size() int { return max(p.size, len(p.ready)) }
+func (p *Page) Size() int {
+	return max(p.bytes+len(p.member)+len(p.Next)+len(`"":[],"nextCursor":""`), len(p.ready))
+}
 
-// Append appends the page.
+// Append appends the members of a list result, without the braces: "tools":[…] and, if there is
+// more, "nextCursor":"…".
 func (p *Page) Append(b []byte) []byte {
 	if p.ready != nil {
 		return append(b, p.ready...)
 	}
-	b = slices.Grow(b, p.size)
+	b = slices.Grow(b, p.Size())
 	b = append(append(append(b, '"'), p.member...), `":[`...)
 	for i, it := range p.items {
 		if i > 0 {
@@ -112,8 +143,8 @@ func (p *Page) Append(b []byte) []byte {
 		b = append(b, it.json...)
 	}
 	b = append(b, ']')
-	if p.next != "" {
-		b = append(append(append(b, `,"nextCursor":"`...), p.next...), '"')
+	if p.Next != "" {
+		b = append(append(append(b, `,"nextCursor":"`...), p.Next...), '"')
 	}
 	return b
 }
@@ -128,22 +159,6 @@ func cursorAt(scope, at string) string {
 
 // maxCursor leaves room for the longest name that a catalogue may have.
 const maxCursor = 64 << 10
-
-// Page returns a page of a list from a cursor on, nil for the first page.
-func (s *Snapshot) Page(kind Kind, cursor []byte) (*Page, error) {
-	return s.lists[kind].read(cursor)
-}
-
-func (l *list) read(cursor []byte) (*Page, error) {
-	if cursor == nil {
-		return &Page{ready: l.first}, nil
-	}
-	i, err := l.from(cursor)
-	if err != nil {
-		return nil, err
-	}
-	return l.page(i), nil
-}
 
 // from is where the page of a cursor starts.
 func (l *list) from(cursor []byte) (int, error) {
@@ -224,27 +239,4 @@ func (s *Snapshot) Entry(kind Kind, name string) (entry []byte, ok bool) {
 		return nil, false
 	}
 	return items[i].json, true
-}
-
-// Slice returns at most limit entries of a list after a cursor, and the cursor of the rest, which
-// is empty at the end. An empty cursor is the beginning of the list. Don't change the entries.
-func (s *Snapshot) Slice(kind Kind, cursor string, limit int) (entries [][]byte, next string, err error) {
-	l := &s.lists[kind]
-	from := 0
-	if cursor != "" {
-		if from, err = l.from([]byte(cursor)); err != nil {
-			return nil, "", err
-		}
-	}
-	to := len(l.items)
-	if limit > 0 {
-		to = min(to, from+limit)
-	}
-	for _, it := range l.items[from:to] {
-		entries = append(entries, it.json)
-	}
-	if to < len(l.items) && to > from {
-		next = l.cursor(l.items[to-1].name)
-	}
-	return entries, next, nil
 }

@@ -3,6 +3,7 @@ package catalogue
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -103,40 +104,50 @@ const listingScope = "listing "
 // Ask gets a page of at most limit entries from a service that lists them.
 type Ask func(ctx context.Context, service, cursor string, limit int) ([]byte, error)
 
-// List returns resources or prompts from a cursor on, nil for the first page, including those
-// that services list for a tenant. First come the catalogue's entries, then the entries of each
-// such service, in the order of their names. For a service that lists prompts, the catalogue's
-// prompts are left out: the service's own list has them, or the tenant's prompts in their place.
-// limit bounds the entries; 0 means a full page. next is empty at the end. A service that cannot
+// Everything is the limit of a page that has all entries of the catalogue.
+const Everything = -1
+
+// List returns a page of a list from a cursor on, nil for the first page, as a tenant sees it.
+// limit bounds the entries; 0 means a page for clients of MCP, which is bounded in bytes, too.
+// The catalogue's entries come first. Then ask gets the entries of each service that lists
+// resources or prompts itself, in the order of the services' names; a page that may have such
+// entries is never larger than one for MCP. The catalogue's prompts of such a service are left
+// out: its own list has them, or the tenant's prompts in their place. A service that cannot
 // answer fails the page that would begin with it, and ends the page before. An entry is left out
-// if calls for it would reach another service. Don't change the entries.
-func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []byte, limit int, ask Ask) (entries [][]byte, next string, err error) {
-	if limit <= 0 || limit > pageItems {
+// if calls for it would reach another service.
+func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []byte, limit int, ask Ask) (*Page, error) {
+	own, listers, size := s.lists[kind], s.listing(kind, tenant), pageBytes
+	switch {
+	case cursor == nil && limit == 0 && len(listers) == 0:
+		own.first.Private = s.Private()
+		return &own.first, nil
+	case limit == 0, len(listers) > 0 && (limit < 0 || limit > pageItems):
 		limit = pageItems
+	case len(listers) == 0:
+		size = math.MaxInt
 	}
-	scope := listingScope + s.lists[kind].scope
-	p := listPage{kind: kind, tenant: tenant, limit: limit}
+	if kind == Prompts && len(listers) > 0 {
+		own.items = slices.DeleteFunc(slices.Clone(own.items), func(it item) bool {
+			name, _ := s.PromptName(it.name)
+			return s.isLister(kind, tenant, s.prompts[name].Service)
+		})
+	}
+	scope := listingScope + own.scope
 	at, inService := position(cursor, scope)
 	service, at, _ := strings.Cut(at, "\n")
+	p := &Page{member: own.member}
 	if !inService {
-		own := &s.lists[kind]
 		i, err := own.from(cursor)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		for ; i < len(own.items); i++ {
-			if kind == Prompts {
-				if name, _ := s.PromptName(own.items[i].name); s.isLister(kind, tenant, s.prompts[name].Service) {
-					continue
-				}
-			}
-			if p.full() {
-				return p.entries, own.cursor(own.items[i-1].name), nil
-			}
-			p.add(own.items[i].json)
-		}
+		p = own.page(i, limit, size)
 	}
-	for _, lister := range s.listing(kind, tenant) {
+	p.Private = len(listers) > 0 || s.Private()
+	if p.Next != "" {
+		return p, nil
+	}
+	for _, lister := range listers {
 		name := lister.Service
 		if name < service {
 			continue
@@ -145,35 +156,44 @@ func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []
 			at = ""
 		}
 		here := cursorAt(scope, name+"\n"+at)
-		if p.full() {
-			return p.entries, here, nil
+		if len(p.items) >= limit || p.bytes >= pageBytes {
+			p.Next = here
+			return p, nil
 		}
-		raw, err := ask(ctx, name, at, limit-len(p.entries))
+		raw, err := ask(ctx, name, at, limit-len(p.items))
 		var next string
 		if err == nil {
-			next, err = s.addPage(&p, name, at, raw)
+			next, err = s.addPage(p, theirs{kind, tenant, name}, at, limit-len(p.items), raw)
 		}
-		if err != nil && len(p.entries) > 0 {
-			return p.entries, here, nil
+		if err != nil && len(p.items) > 0 {
+			p.Next = here
+			return p, nil
 		}
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if next != "" {
-			return p.entries, cursorAt(scope, name+"\n"+next), nil
+			p.Next = cursorAt(scope, name+"\n"+next)
+			return p, nil
 		}
 	}
-	return p.entries, "", nil
+	return p, nil
+}
+
+// theirs is the part of a list that a service has for a tenant.
+type theirs struct {
+	kind            Kind
+	tenant, service string
 }
 
 // Listed returns the entry of a name from a page that a service gave for that name alone.
 func (s *Snapshot) Listed(kind Kind, tenant, service, name string, raw []byte) ([]byte, error) {
-	p := listPage{kind: kind, tenant: tenant, limit: 1}
-	if _, err := s.addPage(&p, service, "", raw); err != nil {
+	p := &Page{}
+	if _, err := s.addPage(p, theirs{kind, tenant, service}, "", 1, raw); err != nil {
 		return nil, err
 	}
-	for _, entry := range p.entries { // several if a toolset shows it under several names
-		if entry, err := kind.entry(name, entry); err == nil {
+	for _, it := range p.items { // several if a toolset shows it under several names
+		if entry, err := kind.entry(name, it.json); err == nil {
 			return entry, nil
 		}
 	}
@@ -184,14 +204,14 @@ func badPage(kind Kind, service string) *fault.Error {
 	return fault.New(fault.Internal, "service %s gave a page of %s that cannot be read", service, kind.member()).Ran(fault.Yes)
 }
 
-// addPage adds the answer of a service, which is not trusted.
-func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next string, err error) {
+// addPage adds the answer of a service about at most limit entries, which is not trusted.
+func (s *Snapshot) addPage(p *Page, of theirs, at string, limit int, raw []byte) (next string, err error) {
 	var page struct {
 		Resources []jsontext.Value `json:"resources"`
 		Prompts   []jsontext.Value `json:"prompts"`
 		Next      string           `json:"nextCursor,omitzero"`
 	}
-	bad := badPage(p.kind, service)
+	bad := badPage(of.kind, of.service)
 	if len(raw) > maxListed {
 		return "", bad
 	}
@@ -199,11 +219,11 @@ func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next st
 		return "", bad.Because(err)
 	}
 	entries := page.Resources
-	if p.kind == Prompts {
+	if of.kind == Prompts {
 		entries = page.Prompts
 	}
 	// A cursor that does not move would make clients ask forever.
-	if len(entries) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
+	if len(entries) > limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
 		return "", bad
 	}
 	for _, entry := range entries {
@@ -215,33 +235,17 @@ func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next st
 			continue
 		}
 		name := about.URI
-		if p.kind == Prompts {
+		if of.kind == Prompts {
 			name = about.Name
 		}
-		if !s.serves(p.kind, p.tenant, service, name) {
+		if !s.serves(of.kind, of.tenant, of.service, name) {
 			continue
 		}
-		if line, err := p.kind.entry(name, entry); err == nil {
-			for _, it := range s.dressed(p.kind, item{name, line}) {
-				p.add(it.json)
+		if line, err := of.kind.entry(name, entry); err == nil {
+			for _, it := range s.dressed(of.kind, item{name, line}) {
+				p.add(it)
 			}
 		}
 	}
 	return page.Next, nil
-}
-
-// listPage is a page in the making.
-type listPage struct {
-	kind    Kind
-	tenant  string
-	limit   int
-	entries [][]byte
-	bytes   int
-}
-
-func (p *listPage) full() bool { return len(p.entries) >= p.limit || p.bytes >= pageBytes }
-
-func (p *listPage) add(entry []byte) {
-	p.entries = append(p.entries, entry)
-	p.bytes += len(entry)
 }

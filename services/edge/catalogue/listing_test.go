@@ -47,11 +47,11 @@ func (l lister) ask(_ context.Context, service, cursor string, limit int) ([]byt
 // listPage reads one page of resources.
 func listPage(t *testing.T, s *catalogue.Snapshot, cursor []byte, ask func(context.Context, string, string, int) ([]byte, error)) (uris []string, next []byte, err error) {
 	t.Helper()
-	entries, after, err := s.List(t.Context(), catalogue.Resources, "", cursor, 0, ask)
+	page, err := s.List(t.Context(), catalogue.Resources, "", cursor, 0, ask)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, e := range entries {
+	for _, e := range page.Entries() {
 		var r struct {
 			URI  string `json:"uri"`
 			Name string `json:"name"`
@@ -61,8 +61,8 @@ func listPage(t *testing.T, s *catalogue.Snapshot, cursor []byte, ask func(conte
 		}
 		uris = append(uris, r.URI)
 	}
-	if after != "" {
-		next = []byte(after)
+	if page.Next != "" {
+		next = []byte(page.Next)
 	}
 	return uris, next, nil
 }
@@ -221,7 +221,7 @@ func FuzzListCursor(f *testing.F) {
 	f.Add([]byte("bGlzdGluZwpiCjEw"))
 	f.Add([]byte("cmVzb3VyY2VzCm93bg"))
 	f.Fuzz(func(t *testing.T, cursor []byte) {
-		_, _, err := new(catalogue.Snapshot).List(t.Context(), catalogue.Resources, "", cursor, 0, func(context.Context, string, string, int) ([]byte, error) {
+		_, err := new(catalogue.Snapshot).List(t.Context(), catalogue.Resources, "", cursor, 0, func(context.Context, string, string, int) ([]byte, error) {
 			return []byte(`{"resources":[]}`), nil
 		})
 		if err != nil && !fault.Is(err, fault.InvalidParams) {

@@ -154,7 +154,7 @@ func kept(t *testing.T, url string, n int) {
 
 // pageOf is a page of a list as it is sent.
 func pageOf(s *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) ([]byte, error) {
-	p, err := s.Page(kind, cursor)
+	p, err := s.List(context.Background(), kind, "", cursor, 0, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -40,11 +40,11 @@ func (s *Snapshot) Directory(uri string, cursor []byte) (members []byte, ok bool
 		}
 		children = &shown
 	}
-	page, err := children.read(cursor)
+	from, err := children.from(cursor)
 	if err != nil {
 		return nil, true, err
 	}
-	return page.Append(nil), true, nil
+	return children.page(from, pageItems, pageBytes).Append(nil), true, nil
 }
 
 // directory is a directory of a skill.

@@ -83,14 +83,13 @@ func (s *Snapshot) seen(view View) *Snapshot {
 
 // only is the list without the items for which keep reports false.
 func (l *list) only(keep func(item) bool) list {
-	kept := list{member: l.member, scope: l.scope, items: make([]item, 0, len(l.items))}
+	var kept []item
 	for _, it := range l.items {
 		if keep(it) {
-			kept.items = append(kept.items, it)
+			kept = append(kept, it)
 		}
 	}
-	kept.first = kept.page(0).Append(nil)
-	return kept
+	return ready(l.member, l.scope, kept)
 }
 
 // owner is the service that has an entry of a list.

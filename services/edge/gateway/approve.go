@@ -3,16 +3,11 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -54,27 +49,11 @@ type Approval struct {
 // approvalKey is the key of the input request that asks a client's user.
 const approvalKey = "io.github.busbar-mcp/approval"
 
-// The first byte of the state of a call that needs approval: an open question, or one that was
-// answered with yes. The rest follows in this order:
-//
-// - the name of the state, which is valid for one use
-// - the digest of the tool that the person was asked about
-// - only after agreedBy: a busv1.Identity of the person, with its length in two bytes
-// - after agreedBy and agreedAt: the time in eight bytes, and the door with its length in one byte
-// - the state of the service
-const (
-	asking   = 'a'
-	agreed   = 'y' // of earlier releases
-	agreedAt = 'Y'
-	agreedBy = 'B'
-)
-
-// The lengths of the name, which rand.Text makes, and of the digest.
-const approvalName, approvalDigest = 26, sha256.Size
-
-// giveBackTime bounds giving back the approval of a call that did not run. That goes on if the
-// client has left.
-const giveBackTime = 2 * time.Second
+// giveBack bounds giving back the approval of a call that did not run. That goes on if the client
+// has left.
+func giveBack(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+}
 
 // approve asks a person about tools that require approval. A client that supports elicitation is
 // asked on the way. For any other client, and for every call that another person has to approve,
@@ -95,15 +74,11 @@ func approve(cfg *Config) link {
 			case cfg.Approvals == nil:
 				return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(r.Name))
 			case r.mustHold():
-				return nil, r.hold(ctx, cfg)
-			case !r.ofApproval && len(r.RequestState) > 0:
+				return nil, r.holdForApproval(ctx, cfg)
+			case r.consent == nil && len(r.RequestState) > 0:
 				return nil, r.noState() // of a call that began before the policy asked for approval
-			case !r.ofApproval:
-				question, err := r.ask()
-				if err == nil && r.Stream != nil {
-					cfg.Caller.Asked(ctx, r.Stream, question)
-				}
-				return &Answer{InputRequired: question}, err
+			case r.consent == nil:
+				return r.ask(ctx, cfg)
 			}
 			used, err := r.proceed(ctx, cfg.Approvals)
 			if err != nil {
@@ -114,7 +89,7 @@ func approve(cfg *Config) link {
 			case err == nil:
 				r.carryOn(answer)
 			case nothingRan(err):
-				after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+				after, cancel := giveBack(ctx)
 				defer cancel()
 				// An approval that cannot be given back counts as used, which is safe.
 				_ = cfg.Approvals.Unuse(after, used)
@@ -129,48 +104,16 @@ func approve(cfg *Config) link {
 // later. A call that was approved after it was held is not held again.
 func (r *run) mustHold() bool {
 	if r.demand.Others {
-		return !r.ofApproval || len(r.RequestState) == 0 || r.RequestState[0] != agreedBy
+		return r.consent == nil || r.consent.By == "" || r.consent.By == r.Principal.ID()
 	}
-	return r.demand.Needed && (!canElicit(r.Client) || r.AskLater && !r.ofApproval)
+	return r.demand.Needed && (!canElicit(r.Client) || r.AskLater && r.consent == nil)
 }
 
 // carryOn keeps a person's answer valid for the rest of a call that asks for more input.
 func (r *run) carryOn(answer *Answer) {
-	if answer == nil || answer.InputRequired == nil {
-		return
+	if answer != nil && answer.InputRequired != nil {
+		r.consent = r.newConsent(r.Approval)
 	}
-	what, state := byte(agreedAt), r.Approval.state()
-	if r.Approval.By.ID() != r.Principal.ID() {
-		by, _ := proto.Marshal(&busv1.Identity{Principal: r.Approval.By.Name, Tenant: r.Approval.By.Tenant}) // cannot fail for two texts
-		what, state = agreedBy, append(append(binary.BigEndian.AppendUint16(nil, uint16(len(by))), by...), state...)
-	}
-	answer.InputRequired.RequestState = r.approvalState(what, append(state, answer.InputRequired.RequestState...))
-}
-
-// state is the part of an approval that travels with the call.
-func (a *Approval) state() []byte {
-	b := binary.BigEndian.AppendUint64(nil, uint64(a.Time.UnixNano()))
-	return append(append(b, byte(len(a.Door))), a.Door...)
-}
-
-// readAgreed is the inverse of state; nil for bytes that state did not write.
-func readAgreed(by Principal, state []byte) (*Approval, []byte) {
-	if len(state) < 9 || len(state) < 9+int(state[8]) {
-		return nil, nil
-	}
-	door := 9 + int(state[8])
-	return &Approval{Agreed: true, By: by, Door: string(state[9:door]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(state)))}, state[door:]
-}
-
-// readBy reads the person that approved in place of the caller.
-func readBy(state []byte) (Principal, []byte, error) {
-	who := &busv1.Identity{}
-	if len(state) < 2 || len(state) < 2+int(binary.BigEndian.Uint16(state)) {
-		return Principal{}, nil, io.ErrUnexpectedEOF
-	}
-	end := 2 + int(binary.BigEndian.Uint16(state))
-	err := proto.Unmarshal(state[2:end], who)
-	return principalOf(who), state[end:], err
 }
 
 // nothingRan reports whether a call failed before it had any effect.
@@ -202,14 +145,8 @@ func (r *run) noState() error {
 	return fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, it is too old, or the tool has changed since; call again without it")
 }
 
-func (r *run) approvalState(what byte, state []byte) []byte {
-	r.ofApproval = true
-	b := append([]byte{what}, rand.Text()...)
-	return append(append(b, r.toolDigest()...), state...)
-}
-
 // ask asks the client's user.
-func (r *run) ask() (*busv1.InputRequired, error) {
+func (r *run) ask(ctx context.Context, cfg *Config) (*Answer, error) {
 	requests, err := json.Marshal(map[string]any{approvalKey: map[string]any{
 		"method": "elicitation/create",
 		"params": map[string]any{
@@ -225,32 +162,32 @@ func (r *run) ask() (*busv1.InputRequired, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &busv1.InputRequired{InputRequests: requests, RequestState: r.approvalState(asking, nil)}, nil
+	r.consent = r.newConsent(nil)
+	if r.Stream != nil {
+		kept, err := json.Marshal(r.consent)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Caller.Asked(ctx, r.Stream, &busv1.InputRequired{InputRequests: requests, RequestState: kept})
+	}
+	return &Answer{InputRequired: &busv1.InputRequired{InputRequests: requests}}, nil
 }
 
-// proceed takes up a call that comes back from the client with a person's answer, and restores it
-// as its service expects it. The first byte of the state says where the call is. At asking, the
-// answer is in the input responses; a refusal is recorded in r.Approval and ends the call here.
-// After the other letters the person has agreed before, and the service has asked for more since.
-// The order of the checks matters. The state must be well-formed, and the person must agree, and
-// the tool must still be the one that the person saw. Only then is the name of the state used up,
-// in the bucket of all edges, so that an approval admits one call. used is that name; approve
-// gives it back with Unuse if nothing ran.
+// proceed takes up a call that comes back from the client with its consent, and leaves the input
+// responses that are for the service. An open question has its answer among the input responses;
+// a refusal is recorded in r.Approval and ends the call here. The order of the checks matters: the
+// person must agree, and the tool must still be the one that the person saw. Only then is the name
+// of the consent used up, in the bucket of all edges, so that it admits one call. used is that
+// name; approve gives it back with Unuse if nothing ran.
 func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error) {
-	bad := r.noState()
-	if len(r.RequestState) < 1+approvalName+approvalDigest {
-		return "", bad
-	}
-	what, id, rest := r.RequestState[0], string(r.RequestState[1:1+approvalName]), r.RequestState[1+approvalName:]
-	tool, rest := rest[:approvalDigest], rest[approvalDigest:]
 	var answers map[string]jsontext.Value
 	if len(r.InputResponses) > 0 {
 		if err := json.Unmarshal(r.InputResponses, &answers); err != nil {
 			return "", fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
 		}
 	}
-	switch what {
-	case asking:
+	c := r.consent
+	if c.By == "" {
 		err := readApproval(answers[approvalKey])
 		r.Approval = &Approval{Agreed: err == nil, By: r.Principal, Door: r.Door, Time: time.Now()}
 		if err != nil {
@@ -260,24 +197,10 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 			return "", err
 		}
 		delete(answers, approvalKey)
-	case agreed:
-		r.Approval = &Approval{Agreed: true, By: r.Principal, Door: r.Door}
-	case agreedBy:
-		var by Principal
-		if by, rest, err = readBy(rest); err != nil {
-			return "", bad
-		}
-		if r.Approval, rest = readAgreed(by, rest); r.Approval == nil {
-			return "", bad
-		}
-	case agreedAt:
-		if r.Approval, rest = readAgreed(r.Principal, rest); r.Approval == nil {
-			return "", bad
-		}
-	default:
-		return "", bad
+	} else {
+		r.Approval = &Approval{Agreed: true, By: Principal{Name: NameOf(c.By), Tenant: TenantOf(c.By)}, Door: c.Door, Time: c.Time}
 	}
-	if !bytes.Equal(tool, r.toolDigest()) {
+	if !bytes.Equal(c.Tool, r.toolDigest()) {
 		return "", r.changed()
 	}
 	var left []byte
@@ -286,7 +209,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 			return "", err
 		}
 	}
-	first, err := a.Use(ctx, r.Account, id)
+	first, err := a.Use(ctx, r.Account, c.Name)
 	if err != nil {
 		return "", err
 	}
@@ -294,8 +217,8 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		// By this call, if its client lost the answer, or by another one.
 		return "", fault.New(fault.Conflict, "the approval was used already, and the call that used it may have run; %s to be asked again", r.again()).Ran(fault.Unknown)
 	}
-	r.RequestState, r.InputResponses = rest, left
-	return id, nil
+	r.InputResponses = left
+	return c.Name, nil
 }
 
 func readApproval(answer jsontext.Value) error {

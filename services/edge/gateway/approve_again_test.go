@@ -40,7 +40,7 @@ func TestD10ACallThatDidNotRunGivesItsApprovalBack(t *testing.T) {
 		if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, id, true, nil); !fault.Is(err, fault.Unavailable) {
 			t.Fatalf("the first time: %v", err)
 		}
-		if all, err := other.Held(t.Context(), "desk", gateway.Credentials{}); err != nil || len(all) != 1 || all[0].ID != id {
+		if all, err := other.Held(t.Context(), gateway.ForApproval, "desk", gateway.Credentials{}); err != nil || len(all) != 1 || all[0].ID != id {
 			t.Errorf("after nothing ran %v, %v wait; want %s", all, err, id)
 		}
 		if a, err := heard(t, func() (*gateway.Answer, error) {

@@ -57,7 +57,7 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the held call: %v", err)
 	}
-	if _, err := other.FindHeld(t.Context(), "desk", gateway.Credentials{}, held); !fault.Is(err, fault.UnknownApproval) {
+	if _, err := other.FindHeld(t.Context(), gateway.ForApproval, "desk", gateway.Credentials{}, held); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("it is held still: %v", err)
 	}
 	w.fails(t, elicit(state), fault.InvalidParams, fault.No)

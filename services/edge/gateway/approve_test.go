@@ -2,12 +2,8 @@ package gateway_test
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -74,98 +70,6 @@ func TestApprovalByElicitation(t *testing.T) {
 		t.Fatalf("at another edge: %v, %v", a, err)
 	}
 	w.fails(t, approved(state, yes), fault.Conflict, fault.Unknown)
-	if n := w.svc.Calls.Load(); n != 1 {
-		t.Errorf("%d calls ran", n)
-	}
-}
-
-// A call whose client cannot be asked is held for its caller.
-func TestApprovalOfHeldCall(t *testing.T) {
-	t.Parallel()
-	w, other := approving(t)
-	held := func() string {
-		c := toolCall("approved", `{"a":1}`)
-		c.Credentials.Bearer = "ada"
-		var data struct {
-			Approval string    `json:"approval"`
-			Expires  time.Time `json:"expires"`
-		}
-		if err := json.Unmarshal(w.fails(t, c, fault.ApprovalRequired, fault.No).Data, &data); err != nil {
-			t.Fatal(err)
-		}
-		if left := time.Until(data.Expires); left <= 0 || left > store.ApprovalLife {
-			t.Errorf("expires in %v", left)
-		}
-		return data.Approval
-	}
-	approve := func(g *gateway.Gateway, who, id string, yes bool) error {
-		_, err := heard(t, func() (*gateway.Answer, error) {
-			return g.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, yes, nil)
-		})
-		return err
-	}
-	// list has the calls that wait for a principal.
-	list := func(g *gateway.Gateway, who string) (ids []string) {
-		t.Helper()
-		all, err := g.Held(t.Context(), "desk", gateway.Credentials{Bearer: who})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range all {
-			if h.Name != "approved" || h.Arguments != nil {
-				t.Errorf("listed %+v", h)
-			}
-			ids = append(ids, h.ID)
-		}
-		return ids
-	}
-	if ids := list(w.gateway, "ada"); len(ids) != 0 {
-		t.Errorf("nothing waits, but %v", ids)
-	}
-	id, second := held(), held()
-	if ids := list(other, "ada"); !slices.Equal(ids, []string{id, second}) {
-		t.Errorf("%v wait, want %s and %s", ids, id, second)
-	}
-	if ids := list(w.gateway, "bob"); len(ids) != 0 {
-		t.Errorf("somebody else sees %v", ids)
-	}
-	find := func(who, id string) (*store.HeldCall, error) {
-		return other.FindHeld(t.Context(), "desk", gateway.Credentials{Bearer: who}, id)
-	}
-	if h, err := find("ada", id); err != nil || h.ID != id || h.Name != "approved" || string(h.Arguments) != `{"a":1}` {
-		t.Errorf("found %+v, %v", h, err)
-	}
-	if _, err := find("bob", id); !fault.Is(err, fault.UnknownApproval) {
-		t.Errorf("found by somebody else: %v", err)
-	}
-	if err := approve(w.gateway, "bob", id, true); !fault.Is(err, fault.UnknownApproval) {
-		t.Errorf("by somebody else: %v", err)
-	}
-	if err := approve(w.gateway, "ada", "../"+id, true); !fault.Is(err, fault.UnknownApproval) {
-		t.Errorf("another id: %v", err)
-	}
-	if err := approve(other, "ada", id, true); err != nil || w.svc.Calls.Load() != 1 {
-		t.Errorf("at another edge: %v, %d calls", err, w.svc.Calls.Load())
-	}
-	if err := approve(w.gateway, "ada", id, true); !fault.Is(err, fault.UnknownApproval) {
-		t.Errorf("twice: %v", err)
-	}
-	if _, err := find("ada", id); !fault.Is(err, fault.UnknownApproval) {
-		t.Errorf("found after it ran: %v", err)
-	}
-	if ids := list(w.gateway, "ada"); !slices.Equal(ids, []string{second}) {
-		t.Errorf("%v wait, want %s", ids, second)
-	}
-	id = held()
-	if err := approve(w.gateway, "ada", id, false); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("denied: %v", err)
-	}
-	if r := w.last(t); r.Outcome != "forbidden" || r.Name != "approved" || r.Principal.Name != "user of ada" || r.ID == "" {
-		t.Errorf("the denial was audited as %+v", r)
-	}
-	if err := approve(w.gateway, "ada", id, true); !fault.Is(err, fault.UnknownApproval) {
-		t.Errorf("after it was denied: %v", err)
-	}
 	if n := w.svc.Calls.Load(); n != 1 {
 		t.Errorf("%d calls ran", n)
 	}

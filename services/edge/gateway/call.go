@@ -129,9 +129,9 @@ type run struct {
 
 	// demand says who must approve the call.
 	demand Demand
-	// ofApproval says that RequestState belongs to the link approve, both the client's state and
-	// the answer's.
-	ofApproval bool
+	// consent is what the link approve keeps in the state, of the request and then of the answer;
+	// nil for nothing.
+	consent *consent
 	// missing says why there is no target; nil if there is one.
 	missing error
 	// seen says that the caller may know of the target.
@@ -148,8 +148,10 @@ type run struct {
 	origin string
 	// found says that the call has passed its toolset, and has the names behind it.
 	found bool
-	// approved is the held call that a person approved; nil for none.
+	// approved is the held call that a person approved; nil for none. held says that this call was
+	// held, under an id of its own.
 	approved *store.HeldCall
+	held     bool
 	// keyRead says that the record of the idempotency key was read: from then on errors speak of
 	// the key. unrun says that this call failed before it ran.
 	keyRead, unrun bool

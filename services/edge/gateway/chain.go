@@ -75,7 +75,7 @@ func (r *run) keyed() bool {
 
 // wantsApproval reports whether a person has to approve the call, or was asked already: that
 // answer counts, whatever the policy says by now.
-func (r *run) wantsApproval() bool { return r.demand.Needed || r.ofApproval || r.approved != nil }
+func (r *run) wantsApproval() bool { return r.demand.Needed || r.consent != nil || r.approved != nil }
 
 func (r *run) cacheable() bool {
 	t := r.Target.Tool

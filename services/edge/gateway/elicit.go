@@ -3,10 +3,8 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,13 +22,6 @@ import (
 //
 //limit:message arguments, questions and state of a call that asks, outside MCP | `too_large`
 const maxAsked = 128 << 10
-
-// Methods for the requests of people about elicitations, as the audit trail names them; they are
-// not methods of MCP.
-const (
-	MethodElicitationsList = "busbar/elicitations.list"
-	MethodElicitationsGet  = "busbar/elicitations.get"
-)
 
 // Question is a form that a tool asks its caller to fill in.
 type Question struct {
@@ -84,141 +75,48 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 	case len(asked.InputRequests)+len(asked.RequestState)+len(r.Arguments) > maxAsked:
 		return fault.New(fault.TooLarge, "the arguments, what the tool asks and what it keeps until it is answered are more than the %d bytes that a door besides MCP's holds; call it from a client over MCP", maxAsked)
 	}
-	held := r.heldCall(store.Asked(r.Account)) // anonymous callers at one address count as one
-	held.Requests, held.State = asked.InputRequests, asked.RequestState
-	if err := cfg.Approvals.Hold(ctx, held); err != nil {
-		return err
-	}
-	about := map[string]any{"elicitation": held.ID, "expires": held.Expires.Format(time.RFC3339)}
-	who := "its caller"
+	about, who := map[string]any{}, "its caller"
 	if r.Approval == nil || r.Approval.Waived || r.Approval.By.ID() == r.Principal.ID() { // otherwise the form would reach someone it is not addressed to
 		about["requests"], who = forms, "you"
 	}
-	data, err := json.Marshal(about, json.Deterministic(true))
+	until, data, err := r.hold(ctx, cfg, &store.HeldCall{
+		For: store.Asked(r.Account), Requests: asked.InputRequests, State: asked.RequestState, // anonymous callers at one address count as one
+	}, "elicitation", about)
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.InputRequired, "tool %s asks %s something; the call is held for the answer until %s", fault.Clip(r.Name), who, held.Expires.Format("15:04 UTC")).With(data)
-}
-
-// heldCall is the call in the form in which it is held for a decider.
-func (r *run) heldCall(decider string) *store.HeldCall {
-	held := &store.HeldCall{
-		ID: rand.Text(), Principal: r.Principal.ID(), For: decider, Account: r.Account,
-		Door: r.Door, Toolset: r.Credentials.Toolset, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Arguments: r.Arguments,
-		Capabilities: r.Client.GetCapabilities(), IdempotencyKey: r.IdempotencyKey, Expires: time.Now().Add(store.ApprovalLife).UTC(),
-	}
-	if e := r.Principal.Expires; !e.IsZero() && e.Before(held.Expires) {
-		held.Expires = e.UTC() // it may run as its caller
-	}
-	return held
-}
-
-// Elicitations returns the calls that wait for their caller's answer, the oldest first and at
-// most 1,000, without their arguments.
-func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
-	look := g.look(MethodElicitationsList, "", door, credentials)
-	defer func() { look.done(ctx, err) }()
-	if _, err := look.authenticate(ctx); err != nil || g.cfg.Approvals == nil {
-		return nil, err
-	}
-	err = g.cfg.Approvals.Held(ctx, store.Asked(look.r.Account), func(held *store.HeldCall) {
-		if over(held) == nil {
-			held.Arguments, held.Requests, held.State = nil, nil, nil // each may be large
-			all = append(all, held)
-		}
-	})
-	return oldest(all), err
-}
-
-// FindElicitation returns a call that waits for its caller's answer. The error has reason
-// UnknownElicitation if no such call waits.
-func (g *Gateway) FindElicitation(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
-	look := g.look(MethodElicitationsGet, id, door, credentials)
-	defer func() { look.done(ctx, err) }()
-	if _, err := look.authenticate(ctx); err != nil {
-		return nil, err
-	}
-	return g.asked(ctx, look.r.Account, id, Approvals.Look)
-}
-
-// asked finds a call that waits for the answer of an account, by Approvals.Look or Take.
-func (g *Gateway) asked(ctx context.Context, account, id string, by func(Approvals, context.Context, string, string) (*store.HeldCall, error)) (*store.HeldCall, error) {
-	if g.cfg.Approvals == nil {
-		return nil, unknownElicitation()
-	}
-	held, err := by(g.cfg.Approvals, ctx, store.Asked(account), id)
-	if err == nil {
-		err = over(held)
-	}
-	if fault.Is(err, fault.UnknownApproval) {
-		return nil, unknownElicitation().Ran(fault.From(err).Executed)
-	}
-	return held, err
-}
-
-func unknownElicitation() *fault.Error {
-	return fault.New(fault.UnknownElicitation, "nothing with this id waits for your answer: it was answered already, its time is over, or it was never there; make the call again")
-}
-
-// Answer continues a call whose tool asked its caller. responses is a JSON object of MCP's
-// ElicitResults by key, which must match the questions. A call that fails before it runs can be
-// answered again, for the rest of its time. A call that asks for more is held again, under
-// another id.
-func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentials, id string, responses []byte, onFrame OnFrame) (*Answer, error) {
-	look := g.look(MethodElicitationsGet, id, door, credentials)
-	if _, err := look.authenticate(ctx); err != nil { // wrong answers count for limits, too
-		return nil, err
-	}
-	held, err := g.asked(ctx, look.r.Account, id, Approvals.Look)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkResponses(held.Requests, responses); err != nil {
-		return nil, err
-	}
-	if held, err = g.asked(ctx, look.r.Account, id, Approvals.Take); err != nil {
-		return nil, err
-	}
-	credentials.Toolset = held.Toolset // for the record: the call is already resolved through the set
-	r := newRun(&Call{
-		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
-		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey,
-		InputResponses: responses, RequestState: held.State, AskLater: true, WantsProgress: onFrame != nil,
-	}, onFrame)
-	r.found = true
-	answer, err := g.do(ctx, r)
-	if r.ranNot(err) && !fault.Is(err, fault.InputRequired) && !fault.Is(err, fault.ApprovalRequired) {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
-		defer cancel()
-		// A call that cannot be held again has to be made again, which is safe.
-		_ = g.cfg.Approvals.Return(after, held)
-	}
-	return answer, err
+	return fault.New(fault.InputRequired, "tool %s asks %s something; the call is held for the answer until %s", fault.Clip(r.Name), who, until).With(data)
 }
 
 // checkResponses requires an answer to each of the questions, in the form that was asked for. The
 // error names the place.
 func checkResponses(requests, responses []byte) error {
-	var asked, all map[string]jsontext.Value
-	if err := json.Unmarshal(requests, &asked); err != nil {
-		return fault.From(err)
-	}
-	if err := json.Unmarshal(responses, &all); err != nil {
+	var given map[string]jsontext.Value
+	if err := json.Unmarshal(responses, &given); err != nil {
 		return fault.New(fault.InvalidParams, `responses is an object that has for each of the requests {"action":"accept","content":{…}}, {"action":"decline"} or {"action":"cancel"}`).Because(err)
 	}
-	for key := range all {
-		if asked[key] == nil {
+	return matching("responses.", requests, given, true)
+}
+
+// matching requires that answers match the questions of their keys. With all, each question has
+// an answer, and each answer a question. at begins the names of the answers in errors.
+func matching(at string, questions []byte, given map[string]jsontext.Value, all bool) error {
+	var asked map[string]jsontext.Value
+	if err := json.Unmarshal(questions, &asked); err != nil {
+		return fault.From(err)
+	}
+	for key := range given {
+		if all && asked[key] == nil {
 			return fault.New(fault.InvalidParams, "responses has %s, which nobody asked for", fault.Clip(key))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		at := "responses." + fault.Clip(key)
-		if all[key] == nil {
-			return fault.New(fault.InvalidParams, "%s is missing", at)
-		}
-		if err := service.CheckAnswer(at, asked[key], all[key]); err != nil {
-			return err
+		if given[key] != nil {
+			if err := service.CheckAnswer(at+fault.Clip(key), asked[key], given[key]); err != nil {
+				return err
+			}
+		} else if all {
+			return fault.New(fault.InvalidParams, "%s is missing", at+fault.Clip(key))
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func TestElicitationOfHostileServices(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if all, err := w.gateway.Elicitations(t.Context(), "desk", bob); err != nil || len(all) != 0 {
+	if all, err := w.gateway.Held(t.Context(), gateway.ForAnswers, "desk", bob); err != nil || len(all) != 0 {
 		t.Errorf("held: %v, %v", all, err)
 	}
 
@@ -175,10 +175,10 @@ func TestElicitationOfAnonymousCallers(t *testing.T) {
 	if err := answer("192.0.2.2", ok); !fault.Is(err, fault.UnknownElicitation) {
 		t.Errorf("from elsewhere: %v", err)
 	}
-	if all, err := w.gateway.Elicitations(t.Context(), "desk", from("192.0.2.2")); err != nil || len(all) != 0 {
+	if all, err := w.gateway.Held(t.Context(), gateway.ForAnswers, "desk", from("192.0.2.2")); err != nil || len(all) != 0 {
 		t.Errorf("elsewhere: %v, %v", all, err)
 	}
-	if all, err := w.gateway.Elicitations(t.Context(), "desk", from("192.0.2.1")); err != nil || len(all) != 1 {
+	if all, err := w.gateway.Held(t.Context(), gateway.ForAnswers, "desk", from("192.0.2.1")); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
 	before := counted.n.Load()

@@ -2,10 +2,8 @@ package gateway_test
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -38,8 +36,8 @@ func elicitation(t *testing.T, err error) (id string, forms map[string]gateway.Q
 	return data.Elicitation, data.Requests
 }
 
-// The questions of a tool are held for the caller, and for nobody else; a call that somebody
-// approved is not asked about again.
+// A call that somebody approved is not approved again when its tool asks, and forms are for its
+// caller alone.
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -70,29 +68,6 @@ func TestElicitation(t *testing.T) {
 		return id
 	}
 
-	t.Run("only its caller", func(t *testing.T) {
-		id := asks(other, "acme/bob", "remember")
-		for _, who := range []string{"acme/ada", "acme/root", "beta/bob"} {
-			if _, err := answer(other, who, id, ok); !fault.Is(err, fault.UnknownElicitation) {
-				t.Errorf("%s answers: %v", who, err)
-			}
-			if _, err := other.FindElicitation(t.Context(), "desk", as(who), id); !fault.Is(err, fault.UnknownElicitation) {
-				t.Errorf("%s finds it: %v", who, err)
-			}
-			if all, err := other.Elicitations(t.Context(), "desk", as(who)); err != nil || len(all) != 0 {
-				t.Errorf("%s sees %v, %v", who, all, err)
-			}
-			if _, err := heard(t, func() (*gateway.Answer, error) { return other.Approve(t.Context(), "desk", as(who), id, true, nil) }); !fault.Is(err, fault.UnknownApproval) {
-				t.Errorf("%s approves it: %v", who, err)
-			}
-		}
-		if got := text(answer(other, "acme/bob", id, ok)); !strings.Contains(got, "kept secret") {
-			t.Error(got)
-		}
-		if _, err := answer(other, "acme/bob", id, ok); !fault.Is(err, fault.UnknownElicitation) {
-			t.Errorf("twice: %v", err)
-		}
-	})
 	t.Run("after its own approval", func(t *testing.T) {
 		_, err := other.Do(t.Context(), later("acme/bob", "remember_approved"), nil)
 		if !fault.Is(err, fault.ApprovalRequired) { // held, though the client says it can be asked
@@ -156,25 +131,6 @@ func TestElicitation(t *testing.T) {
 		}
 		if got := text(answer(other, "acme/bob", id, ok)); !strings.Contains(got, "kept secret") {
 			t.Error(got)
-		}
-	})
-	t.Run("too late", func(t *testing.T) {
-		held := &store.HeldCall{ID: rand.Text(), For: store.Asked(gateway.Principal{Tenant: "acme", Name: "bob"}.ID()), Account: "p", Requests: []byte(`{}`), Expires: time.Now().Add(-time.Hour)}
-		if err := store.NewApprovals(bustest.Connect(t, url)).Hold(t.Context(), held); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := answer(other, "acme/bob", held.ID, `{}`); !fault.Is(err, fault.UnknownElicitation) {
-			t.Error(err)
-		}
-		if all, err := other.Elicitations(t.Context(), "desk", as("acme/bob")); err != nil || len(all) != 0 {
-			t.Errorf("%v, %v", all, err)
-		}
-	})
-	t.Run("too large to keep", func(t *testing.T) {
-		c := later("acme/bob", "remember")
-		c.Arguments = []byte(`{"a":"` + strings.Repeat("x", 128<<10) + `"}`)
-		if _, err := other.Do(t.Context(), c, nil); !fault.Is(err, fault.TooLarge) {
-			t.Error(err)
 		}
 	})
 	t.Run("no forms", func(t *testing.T) {

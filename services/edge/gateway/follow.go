@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -36,9 +38,16 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onF
 		return answer, nil
 	}
 	if asked := answer.InputRequired; asked != nil {
-		if r.ofApproval = r.Stream.AskedByEdge(); !r.ofApproval && demand(g.cfg.Access, r.View).Needed {
+		switch {
+		case r.Stream.AskedByEdge():
+			r.consent = &consent{}
+			if err := json.Unmarshal(asked.RequestState, r.consent); err != nil {
+				return nil, fault.From(err)
+			}
+			asked.RequestState = nil
+		case demand(g.cfg.Access, r.View).Needed:
 			// The service asks only in a call that a person has approved.
-			asked.RequestState = r.approvalState(agreed, asked.RequestState)
+			r.consent = r.newConsent(&Approval{By: r.Principal, Door: r.Door})
 		}
 	}
 	if err := record(ctx, g.cfg.Auditor, r, answer, nil); err != nil {

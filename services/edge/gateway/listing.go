@@ -16,55 +16,58 @@ import (
 //limit:time time to make a page of a list of resources, from all services | the page ends there
 const listTime = 10 * time.Second
 
-// Listed is a list as one caller sees it.
-type Listed struct {
-	*catalogue.Snapshot
-	g      *Gateway
-	call   *Call
-	kind   catalogue.Kind
-	tenant string
+// List admits a request for a list, and returns a page of it as the caller of c sees it, and the
+// catalogue from which it was made; see catalogue.Snapshot.List. Asking a service is a call like
+// others, on behalf of the caller. Only the door, the credentials, the client and the trace of c
+// count for it.
+func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call, cursor []byte, limit int) (*catalogue.Snapshot, *catalogue.Page, error) {
+	now, tenant, err := g.Browse(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tools := kind == catalogue.Tools || kind == catalogue.LegacyTools; tools && limit == 0 && cursor == nil && g.few(now, &c.Credentials) {
+		return now, catalogue.Ready(StandIns), nil
+	}
+	end := time.Now().Add(listTime)
+	page, err := now.List(ctx, kind, tenant, cursor, limit, func(ctx context.Context, service, cursor string, limit int) ([]byte, error) {
+		ctx, cancel := context.WithDeadline(ctx, end)
+		defer cancel()
+		return g.askLister(ctx, kind, c, service, question{Cursor: cursor, Limit: limit})
+	})
+	return now, page, err
 }
 
-// List returns the list of resources or prompts as the caller of c sees it. Only the door, the
-// credentials, the client and the trace of c count.
-func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call) (*Listed, error) {
-	p, err := g.Authenticate(ctx, c.Credentials)
+// FindPrompt admits a request for the entry of a prompt, and returns it. The error has reason
+// UnknownPrompt if the caller sees no such prompt.
+func (g *Gateway) FindPrompt(ctx context.Context, c *Call, name string) ([]byte, error) {
+	now, tenant, err := g.Browse(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.view(p, &c.Credentials)), g, c, kind, p.Tenant}, nil
-}
-
-// Asks reports whether services are asked for a part of the list.
-func (l *Listed) Asks() bool { return l.Lists(l.kind, l.tenant) }
-
-// Page returns entries from a cursor on, including those that services list themselves; see
-// catalogue.Snapshot.List. Asking a service is a call like others, on behalf of the caller that
-// sees the list.
-func (l *Listed) Page(ctx context.Context, cursor []byte, limit int) (entries [][]byte, next string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	return l.List(ctx, l.kind, l.tenant, cursor, limit, func(ctx context.Context, service, cursor string, limit int) ([]byte, error) {
-		return l.ask(ctx, service, question{Cursor: cursor, Limit: limit})
-	})
-}
-
-// Prompt returns the entry of a prompt, or a *fault.Error with reason UnknownPrompt.
-func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
-	target, ok := l.Snapshot.Prompt(name)
+	target, ok := now.Prompt(name)
 	if !ok {
-		return nil, l.g.Absent(UnknownPrompt(name))
+		return nil, g.Absent(UnknownPrompt(name))
 	}
-	own, _ := l.PromptName(name)
-	entry, here := l.Entry(l.kind, name)
-	if _, asked := l.Lister(l.kind, target.Service); !asked || here && !l.Asks() {
+	entry, here := now.Entry(catalogue.Prompts, name)
+	if _, asked := now.Lister(catalogue.Prompts, target.Service); !asked || here && !now.Lists(catalogue.Prompts, tenant) {
 		return entry, nil
 	}
-	raw, err := l.ask(ctx, target.Service, question{Name: own, Limit: 1})
+	own, _ := now.PromptName(name)
+	raw, err := g.askLister(ctx, catalogue.Prompts, c, target.Service, question{Name: own, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	return l.Snapshot.Listed(l.kind, l.tenant, target.Service, name, raw)
+	return now.Listed(catalogue.Prompts, tenant, target.Service, name, raw)
+}
+
+// Browse admits a request that no service answers, as Enter does, and returns the catalogue as its
+// caller sees it, and the caller's tenant.
+func (g *Gateway) Browse(ctx context.Context, c *Call) (*catalogue.Snapshot, string, error) {
+	who, err := g.enter(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	return g.cfg.Catalogue.Now().For(g.cfg.view(who, &c.Credentials)), who.Tenant, nil
 }
 
 // question is the request to a service for a page of its list.
@@ -74,18 +77,18 @@ type question struct {
 	Name   string `json:"name,omitzero"`
 }
 
-func (l *Listed) ask(ctx context.Context, service string, q question) ([]byte, error) {
+func (g *Gateway) askLister(ctx context.Context, kind catalogue.Kind, c *Call, service string, q question) ([]byte, error) {
 	arguments, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
 	method := mcp.MethodResourcesList
-	if l.kind == catalogue.Prompts {
+	if kind == catalogue.Prompts {
 		method = mcp.MethodPromptsList
 	}
-	answer, err := l.g.Do(ctx, &Call{
-		Door: l.call.Door, Method: method, Name: service, Arguments: arguments,
-		Credentials: l.call.Credentials, Client: l.call.Client, Traceparent: l.call.Traceparent, Tracestate: l.call.Tracestate,
+	answer, err := g.Do(ctx, &Call{
+		Door: c.Door, Method: method, Name: service, Arguments: arguments,
+		Credentials: c.Credentials, Client: c.Client, Traceparent: c.Traceparent, Tracestate: c.Tracestate,
 	}, nil)
 	if err != nil {
 		return nil, err

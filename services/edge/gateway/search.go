@@ -72,9 +72,9 @@ func own(name string) (catalogue.Target, bool) {
 // isOwn reports whether the call reaches one of the edge's tools.
 func (v *View) isOwn() bool { return v.Target.Tool != nil && v.Target.Service == "" }
 
-// Few reports whether two tools replace the list of tools for the holder of the credentials:
+// few reports whether two tools replace the list of tools for the holder of the credentials:
 // either the client asks for that, or the list is longer than this edge shows.
-func (g *Gateway) Few(now *catalogue.Snapshot, c *Credentials) bool {
+func (g *Gateway) few(now *catalogue.Snapshot, c *Credentials) bool {
 	return c.Search || g.cfg.ListTools > 0 && now.Count(catalogue.Tools) > g.cfg.ListTools
 }
 

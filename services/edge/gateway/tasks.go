@@ -14,7 +14,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -83,24 +82,14 @@ func mayUse(a Access, who Principal, rec *busv1.TaskRecord) bool {
 // task, which may not ask under the same key again. Other answers are ignored (extension tasks,
 // Task Update Requests).
 func checkAnswers(questions, answers []byte) error {
-	var open, given map[string]jsontext.Value
 	if len(questions) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(questions, &open); err != nil {
-		return fault.From(err)
-	}
+	var given map[string]jsontext.Value
 	if err := json.Unmarshal(answers, &given); err != nil {
 		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
 	}
-	for key, answer := range given {
-		if question, asked := open[key]; asked {
-			if err := service.CheckAnswer("params.inputResponses."+key, question, answer); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return matching("params.inputResponses.", questions, given, false)
 }
 
 func unknownTask() error {

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 
@@ -18,8 +17,8 @@ type method func(s *Server, ctx context.Context, r *Request, out Sender) (reply,
 var modernMethods = map[string]method{
 	mcp.MethodDiscover:      (*Server).discover,
 	mcp.MethodToolsList:     list(catalogue.Tools),
-	mcp.MethodPromptsList:   listing(catalogue.Prompts),
-	mcp.MethodResourcesList: listing(catalogue.Resources),
+	mcp.MethodPromptsList:   list(catalogue.Prompts),
+	mcp.MethodResourcesList: list(catalogue.Resources),
 	mcp.MethodTemplatesList: list(catalogue.Templates),
 	mcp.MethodSkillsList:    list(catalogue.Skills),
 	mcp.MethodSkillsGet:     (*Server).getSkill,
@@ -39,8 +38,8 @@ var modernMethods = map[string]method{
 var legacyMethods = map[string]method{
 	mcp.MethodPing:          (*Server).ping,
 	mcp.MethodToolsList:     list(catalogue.LegacyTools),
-	mcp.MethodPromptsList:   listing(catalogue.Prompts),
-	mcp.MethodResourcesList: listing(catalogue.Resources),
+	mcp.MethodPromptsList:   list(catalogue.Prompts),
+	mcp.MethodResourcesList: list(catalogue.Resources),
 	mcp.MethodTemplatesList: list(catalogue.Templates),
 	mcp.MethodToolsCall:     (*Server).legacyCall,
 	mcp.MethodResourcesRead: (*Server).legacyCall,
@@ -112,20 +111,21 @@ func missing(param string) error {
 
 // admit admits a request that the edge answers itself. Other requests are calls, which the
 // gateway admits.
-func (s *Server) admit(ctx context.Context, r *Request) error {
+func (s *Server) admit(ctx context.Context, r *Request) error { return s.gateway.Enter(ctx, asked(r)) }
+
+// asked is such a request as the gateway knows it.
+func asked(r *Request) *gateway.Call {
 	p := &r.Message.P
-	return s.gateway.Enter(ctx, &gateway.Call{
+	return &gateway.Call{
 		Door: r.Door, Method: r.Message.Method, Name: cmp.Or(p.Name, p.URI),
 		Credentials: r.Credentials, Traceparent: p.Traceparent, Tracestate: p.Tracestate,
-	})
+	}
 }
 
 // enter is admit, and returns the part of the catalogue that the caller may see.
 func (s *Server) enter(ctx context.Context, r *Request) (*catalogue.Snapshot, error) {
-	if err := s.admit(ctx, r); err != nil {
-		return nil, err
-	}
-	return s.gateway.See(ctx, r.Credentials)
+	now, _, err := s.gateway.Browse(ctx, asked(r))
+	return now, err
 }
 
 func (s *Server) ping(ctx context.Context, r *Request, _ Sender) (reply, error) {
@@ -137,62 +137,26 @@ func (s *Server) discover(ctx context.Context, r *Request, _ Sender) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{resultType: complete, body: s.about(now), hints: hintsFor(now)}, nil
+	return reply{resultType: complete, body: s.about(now), hints: hintsFor(now.Private())}, nil
 }
 
-// list answers with the bytes that the catalogue has ready.
+// list answers with a page of a list, for which services may be asked.
 func list(kind catalogue.Kind) method {
 	return func(s *Server, ctx context.Context, r *Request, _ Sender) (reply, error) {
-		now, err := s.enter(ctx, r)
+		_, page, err := s.gateway.List(s.track(ctx, r), kind, asked(r), r.Message.P.Cursor, 0)
 		if err != nil {
 			return reply{}, err
 		}
-		if (kind == catalogue.Tools || kind == catalogue.LegacyTools) && r.Message.P.Cursor == nil && s.gateway.Few(now, &r.Credentials) {
-			return reply{resultType: complete, members: gateway.StandIns, hints: private}, nil
-		}
-		return page(now, kind, r.Message.P.Cursor)
+		return reply{resultType: complete, page: page, hints: hintsFor(page.Private)}, nil
 	}
 }
 
-func page(now *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) (reply, error) {
-	page, err := now.Page(kind, cursor)
-	return reply{resultType: complete, page: page, hints: hintsFor(now)}, err
-}
-
-// hintsFor says how long a list may be kept, and for whom.
-func hintsFor(now *catalogue.Snapshot) string {
-	if now.Private() {
+// hintsFor says how long something may be kept, and for whom.
+func hintsFor(onlyCaller bool) string {
+	if onlyCaller {
 		return private
 	}
 	return caching
-}
-
-// listing answers resources/list and prompts/list. It asks the services that list some entries
-// themselves.
-func listing(kind catalogue.Kind) method {
-	return func(s *Server, ctx context.Context, r *Request, _ Sender) (reply, error) {
-		if err := s.admit(ctx, r); err != nil {
-			return reply{}, err
-		}
-		p := &r.Message.P
-		now, err := s.gateway.List(ctx, kind, &gateway.Call{Door: r.Door, Credentials: r.Credentials, Traceparent: p.Traceparent, Tracestate: p.Tracestate})
-		if err != nil {
-			return reply{}, err
-		}
-		if !now.Asks() {
-			return page(now.Snapshot, kind, p.Cursor)
-		}
-		entries, next, err := now.Page(s.track(ctx, r), p.Cursor, 0)
-		if err != nil {
-			return reply{}, err
-		}
-		body := append([]byte(`{"`+r.Message.Method[:len(r.Message.Method)-len("/list")]+`":[`), bytes.Join(entries, []byte{','})...)
-		body = append(body, ']')
-		if next != "" {
-			body = appendQuoted(append(body, `,"nextCursor":`...), next)
-		}
-		return reply{resultType: complete, body: append(body, '}'), hints: private}, nil
-	}
 }
 
 func (s *Server) getSkill(ctx context.Context, r *Request, _ Sender) (reply, error) {
@@ -204,7 +168,7 @@ func (s *Server) getSkill(ctx context.Context, r *Request, _ Sender) (reply, err
 	entry, ok := now.Skill(uri)
 	switch {
 	case ok:
-		return reply{resultType: complete, body: append(append([]byte(`{"skill":`), entry...), '}'), hints: hintsFor(now)}, nil
+		return reply{resultType: complete, body: append(append([]byte(`{"skill":`), entry...), '}'), hints: hintsFor(now.Private())}, nil
 	case uri == "":
 		return reply{}, missing("uri")
 	}

@@ -23,9 +23,7 @@ type reply struct {
 	// body is the result, a JSON object as a service or the edge made it, which is inserted
 	// without being read. meta is its _meta.
 	body, meta []byte
-	// members replace body if the edge has them ready: the members of the object, in one line.
-	members []byte
-	// page replaces members if the result is a page of a list.
+	// page replaces body if the result is a page of a list.
 	page *catalogue.Page
 	// hints are members that only a modern client gets.
 	hints string
@@ -62,14 +60,10 @@ func (s *Server) response(r *Request, rep reply, err error) (status int, message
 	case rep.resultType == "":
 		return 0, nil
 	}
-	members, own := rep.members, inner(oneLine(rep.meta))
+	members, own := inner(oneLine(rep.body)), inner(oneLine(rep.meta))
 	size := len(members)
-	switch {
-	case rep.page != nil:
+	if rep.page != nil {
 		size = rep.page.Size()
-	case members == nil:
-		members = inner(oneLine(rep.body))
-		size = len(members)
 	}
 	b := buffer(size + len(own) + len(rep.hints) + len(s.infoMeta) + len(r.Message.ID) + 128)
 	b = append(openResponse(b, r.Message.ID), `,"result":{`...)

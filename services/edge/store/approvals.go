@@ -130,6 +130,29 @@ func readHeld(id string, value []byte) (*HeldCall, error) {
 
 // Hold implements gateway.Approvals.
 func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
+	return a.keep(ctx, held, func(ctx context.Context, key string, raw []byte) error {
+		if err := a.trace(held.Account, key); err != nil {
+			return err
+		}
+		return a.bucket.Put(ctx, key, raw)
+	})
+}
+
+// Return implements gateway.Approvals. Take gave the room of the call back, and another call may
+// have that room now.
+func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
+	return a.keep(ctx, held, func(ctx context.Context, key string, raw []byte) error {
+		return a.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
+			if len(value) != 0 {
+				return nil, fault.New(fault.Conflict, "the call is held already")
+			}
+			return raw, nil
+		})
+	})
+}
+
+// keep writes a call if its account has room for it.
+func (a *Approvals) keep(ctx context.Context, held *HeldCall, write func(ctx context.Context, key string, raw []byte) error) error {
 	raw, err := json.Marshal(held)
 	if err != nil {
 		return err
@@ -149,12 +172,9 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 		_ = a.bucket.Delete(ctx, old)
 	}
 	if err == nil {
-		err = a.trace(held.Account, key)
+		err = write(ctx, key, raw)
 	}
-	if err == nil {
-		err = a.bucket.Put(ctx, key, raw)
-	}
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.Conflict) {
 		a.Quota.Release(held.Account, key)
 	}
 	return err
@@ -235,32 +255,6 @@ func (a *Approvals) Take(ctx context.Context, decider, id string) (*HeldCall, er
 		a.Quota.Release(held.Account, key)
 	}
 	return held, err
-}
-
-// Return implements gateway.Approvals.
-func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
-	key, err := heldKey(held.decider(), held.ID)
-	if err != nil {
-		return err
-	}
-	raw, err := json.Marshal(held)
-	if err != nil {
-		return err
-	}
-	// Take gave its room back, and another call may have that room now.
-	if _, err := a.Quota.Keep(held.Account, key, len(raw), ApprovalLife); err != nil {
-		return err
-	}
-	err = a.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
-		if len(value) != 0 {
-			return nil, fault.New(fault.Conflict, "the call is held already")
-		}
-		return raw, nil
-	})
-	if err != nil && !fault.Is(err, fault.Conflict) {
-		a.Quota.Release(held.Account, key)
-	}
-	return err
 }
 
 // Unuse implements gateway.Approvals.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -151,7 +150,7 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 	r := newRun(o, stdout, stderr)
 	ctx, stop := r.within(ctx)
 	defer stop()
-	body, err := r.edge.me(ctx)
+	body, err := r.edge.get(ctx, "access")
 	if err != nil {
 		return r.fail(err, "")
 	}
@@ -185,12 +184,4 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 		line("expires", me.Expires.Format(time.RFC3339))
 	}
 	return r.print(terminal.SafeText(b.String()), ExitOK)
-}
-
-func (c *Client) me(ctx context.Context) (jsontext.Value, error) {
-	q, err := c.plain(ctx, http.MethodGet, nil, "access")
-	if err != nil {
-		return nil, err
-	}
-	return c.ask(ctx, "", q)
 }

@@ -45,28 +45,36 @@ func RunApprove(ctx context.Context, o ApproveOptions, stdin io.Reader, stdout, 
 	finding, stop := r.within(ctx)
 	defer stop()
 	held, err := r.edge.FindHeld(finding, o.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return r.fail(err, "")
+	}
+	r.showHeld(held)
+	if !o.Deny && !o.Yes {
+		if !o.asks() {
+			return r.fail(&UsageError{Message: "nobody can be asked here: say --yes to let it run, or --deny"}, "")
+		}
+		yes, err := Confirm(ctx, "run it?", stdin, stderr)
+		switch {
+		case err != nil:
+			return r.fail(err, "")
+		case !yes:
+			fmt.Fprintln(stderr, "not run; it waits until it expires, or is denied with --deny")
+			return ExitRefused
+		}
+	}
+	deciding, stop := r.within(ctx)
+	defer stop()
+	res, err := r.edge.Approve(deciding, held.Approval, !o.Deny)
+	switch {
+	case err != nil && o.Deny:
+		return r.fail(err, "")
+	case err != nil:
+		return r.fail(err, held.Name)
 	case o.Deny:
-		r.showHeld(held)
-		return r.deny(ctx, held, ExitOK)
-	case o.Yes:
-		r.showHeld(held)
-		return r.agree(ctx, held, o.Options)
-	case !o.asks():
-		r.showHeld(held)
-		return r.fail(&UsageError{Message: "nobody can be asked here: say --yes to let it run, or --deny"}, "")
+		fmt.Fprintf(stderr, "denied: %s will not run\n", terminal.SafeLine(held.Name))
+		return ExitOK
 	}
-	yes, err := r.confirm(ctx, held, stdin)
-	switch {
-	case err != nil:
-		return r.fail(err, "")
-	case !yes:
-		fmt.Fprintln(stderr, "not run; it waits until it expires, or is denied with --deny")
-		return ExitRefused
-	}
-	return r.agree(ctx, held, o.Options)
+	return r.show(res, held.Name, o.Options)
 }
 
 // asks reports whether a person is there to be asked.
@@ -97,12 +105,6 @@ func (r *run) approveCommand(id string) string {
 	return command
 }
 
-// confirm shows a held call and asks whether it is to run.
-func (r *run) confirm(ctx context.Context, held *Held, stdin io.Reader) (bool, error) {
-	r.showHeld(held)
-	return Confirm(ctx, "run it?", stdin, r.stderr)
-}
-
 // Confirm asks who sits at a terminal, and reports whether the answer is yes.
 func Confirm(ctx context.Context, question string, stdin io.Reader, stderr io.Writer) (bool, error) {
 	fmt.Fprint(stderr, question+" [y/N] ")
@@ -127,28 +129,6 @@ func (l *firstLine) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p[:1])
 	l.ended = n == 1 && p[0] == '\n'
 	return n, err
-}
-
-// agree has a held call carried out and shows what it gives.
-func (r *run) agree(ctx context.Context, held *Held, o Options) int {
-	ctx, stop := r.within(ctx)
-	defer stop()
-	res, err := r.edge.Approve(ctx, held.Approval, true)
-	if err != nil {
-		return r.fail(err, held.Name)
-	}
-	return r.show(res, held.Name, o)
-}
-
-// deny refuses a held call for good. code is what it returns if that succeeds.
-func (r *run) deny(ctx context.Context, held *Held, code int) int {
-	ctx, stop := r.within(ctx)
-	defer stop()
-	if _, err := r.edge.Approve(ctx, held.Approval, false); err != nil {
-		return r.fail(err, "")
-	}
-	fmt.Fprintf(r.stderr, "denied: %s will not run\n", terminal.SafeLine(held.Name))
-	return code
 }
 
 // showHeld says on stderr what a held call is.

@@ -71,6 +71,27 @@ func (c *Client) ask(ctx context.Context, carries string, r *http.Request) (json
 	return body, nil
 }
 
+// get returns what the edge has at a path, a JSON value.
+func (c *Client) get(ctx context.Context, path ...string) (jsontext.Value, error) {
+	r, err := c.plain(ctx, http.MethodGet, nil, path...)
+	if err != nil {
+		return nil, err
+	}
+	return c.ask(ctx, "", r)
+}
+
+// read is get, into v, which is called what in an error.
+func (c *Client) read(ctx context.Context, v any, what string, path ...string) error {
+	body, err := c.get(ctx, path...)
+	if err != nil {
+		return err
+	}
+	if err := decode(body, v); err != nil {
+		return &ProtocolError{Message: what + " is malformed", Err: err}
+	}
+	return nil
+}
+
 // refusal is the error that an answer means: a problem that the edge reports, or
 // another program's answer.
 func (c *Client) refusal(resp *http.Response) error {
@@ -124,38 +145,17 @@ type Held struct {
 // Held lists the caller's calls that wait until it agrees to them, the oldest
 // first, without their parameters.
 func (c *Client) Held(ctx context.Context) ([]Held, error) {
-	r, err := c.plain(ctx, http.MethodGet, nil, approvalsPath)
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.ask(ctx, "", r)
-	if err != nil {
-		return nil, err
-	}
 	var list struct {
 		Approvals []Held `json:"approvals"`
 	}
-	if err := decode(body, &list); err != nil {
-		return nil, &ProtocolError{Message: "the list is malformed", Err: err}
-	}
-	return list.Approvals, nil
+	err := c.read(ctx, &list, "the list", approvalsPath)
+	return list.Approvals, err
 }
 
 // FindHeld returns one of them, with its parameters.
 func (c *Client) FindHeld(ctx context.Context, id string) (*Held, error) {
-	r, err := c.plain(ctx, http.MethodGet, nil, approvalsPath, id)
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.ask(ctx, "", r)
-	if err != nil {
-		return nil, err
-	}
 	held := &Held{}
-	if err := decode(body, held); err != nil {
-		return nil, &ProtocolError{Message: "the held call is malformed", Err: err}
-	}
-	return held, nil
+	return held, c.read(ctx, held, "the held call", approvalsPath, id)
 }
 
 // Approve has a held call carried out, or, if yes is false, forgotten: then the
