@@ -29,7 +29,7 @@ type Command struct {
 	AuditSpool string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Directory where records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	//limit:process a stopping edge still takes requests, if `/readyz` was asked for
 	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long a stopping edge still takes requests while /readyz says that it stops (default ${default}). The edge skips this if nobody asked for /readyz in the last 30 s. 0 means not at all."`
-	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must do so."`
+	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must authenticate callers."`
 }
 
 // StorageFlags say how the bus stores its data. The tags are read by kong.

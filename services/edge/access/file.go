@@ -19,7 +19,7 @@ import (
 
 // MaxFile bounds a policy file, bytes.
 //
-//limit:policy a policy file
+//limit:policy an access file
 const MaxFile = 1 << 20
 
 // File is a policy file as it is written. docs/reference/access.md says what its members mean.

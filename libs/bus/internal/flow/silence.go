@@ -19,7 +19,7 @@ const (
 	MaxSilence = 750 * time.Millisecond
 	// maxUnheard is how long an instance may send nothing about a call that another instance can
 	// take: twice the time to its first heartbeat.
-	//limit:silence silence of an instance since it was sent a call | another instance takes the call if it can
+	//limit:silence silence of an instance after a call was sent to it | another instance takes the call if it can
 	maxUnheard = 2 * FirstAlive
 	// maxStall is how long a connected instance may be silent if no other instance can take its
 	// call.
@@ -27,7 +27,7 @@ const (
 	maxStall = MaxSilence + 150*time.Millisecond
 	// maxSlow is the same if more than this instance seems slow: a timer here was late by more than
 	// late, or another instance was silent before.
-	//limit:silence silence of a connected instance if the caller or another one is slow, too | `peer_lost`
+	//limit:silence silence of a connected instance if the caller or another instance is slow, too | `peer_lost`
 	maxSlow = 4 * MaxSilence
 	late    = 50 * time.Millisecond
 	// maxCatchUp is how long the bus may send this process nothing while a flush is pending that
@@ -46,7 +46,7 @@ const (
 	// instance's NATS server may hang, and after this time the instance has left it. Such a call is
 	// repeated until MaxReturn after it began. By then the instance has reached another server, or never
 	// will.
-	//limit:silence silence of an instance with a read, in a cluster of NATS servers | the read is repeated
+	//limit:silence silence of an instance with a read-only call, in a cluster of NATS servers | the call is repeated
 	maxUnreached = 2 * ServerSilence
 	MaxReturn    = ServerSilence + 2*DialTime
 )
