@@ -237,7 +237,7 @@ func (w *world) event(e Event) {
 			w.to(w.named(w.s.Holder(e.Around)), true, func() {})
 		case do&Demand != 0:
 			e.Kind, e.Fate = Found, NotKnown
-			if i := w.named(w.s.Holder(e.Around)); !w.schedule.rarely(3) {
+			if i := w.named(w.s.Holder(e.Around)); i != nil && !w.schedule.rarely(3) {
 				e.Fate = i.fate(w.attempt)
 			}
 		case do&Drain != 0:
