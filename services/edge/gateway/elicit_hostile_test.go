@@ -110,7 +110,7 @@ func TestM9NobodyHearsWhatTheyDidNotAskFor(t *testing.T) {
 	}
 }
 
-// What a service has its client keep is the service's alone: it is not read as a person's consent,
+// State that a service sends through its client is never read as a consent of a person,
 // whatever it looks like.
 func TestStateOfHostileServices(t *testing.T) {
 	t.Parallel()
