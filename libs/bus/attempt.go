@@ -3,124 +3,263 @@ package bus
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// attempt is one try to carry out a call at one instance: it picks the instance, sends the request,
-// permits it to begin and collects the frames of the answer. CallWith makes up to maxAttempts of
-// them. The steps are: run prepares the request, send picks the instance, wait (silence.go)
-// receives and watches for silence, take reads one frame, asked (permit.go) answers the instance's
-// question whether to begin, and give ends an attempt that failed.
+// attempt is one try to carry out a call at one instance. CallWith makes a few of them. What is to be
+// done is decided by libs/bus/internal/flow: run prepares the request, wait receives an event, and step
+// does what flow says about it.
 type attempt struct {
 	caller   *Caller
 	service  string
 	options  Options
 	deadline time.Time
-	// began is the time of the call's first attempt.
-	began     time.Time
-	id, reply string
-	method    string
-	// tried are the instances that this attempt and earlier ones were sent to; first is its storage
-	// for a few. at is the instance that has the request now; empty if any instance may take it.
-	tried []string
-	first [2]string
-	at    string
+	// began is the time of the call's first attempt, and the zero of flow's times.
+	began time.Time
+	state flow.State
 
-	seq uint32
+	id, reply, method string
+	data              []byte
+	exchange          *exchange
+	// delegated is set if the service may call other tools for this call.
+	delegated bool
+	// tried are the instances that this attempt and earlier ones were sent to; first is its storage
+	// for a few. member is the one that has the request now; nil if any instance may take it. full is
+	// set if the previous attempt found no free slot.
+	tried  []string
+	first  [2]string
+	member *member
+	full   bool
+	// server is the NATS server that the request was sent to.
+	server *server
+	// consented is the instance that Options.Permit agreed to, if asked is set.
+	consented string
+	asked     bool
+	// arrived is the message with the frame that is being read.
+	arrived *nats.Msg
+
 	// pieces are the chunks received so far, size their total in bytes.
 	pieces [][]byte
 	size   int
-	// terminal is set when the service has ended the call. heard is set when it has sent anything
-	// other than signs of life and errors.
-	terminal, heard bool
-	// answered: see Ran.Answered.
-	answered bool
-
-	// delegated is set if the service may call other tools for this call.
-	delegated bool
-	// asks is set if the instance begins only with a permit. permitted is set once one was sent, to
-	// instance; from is the instance whose frames arrive. keyed is set for a call with an
-	// idempotency key: repeating it returns its answer.
-	asks, permitted, keyed bool
-	instance, from         string
-	// permitsSent counts the permits that may have arrived.
-	permitsSent int
-	// consented is the instance that Options.Permit agreed to; refused is set if it said no.
-	consented *string
-	refused   bool
 	// complained is set once a malformed frame was logged.
 	complained bool
-	// probed is set once NATS was asked whether the instance is still connected. stalled is set if
-	// it is connected and has been silent for too long all the same.
-	probed, stalled bool
-	// gap is set if frames were lost. strayed is set if the request or its answer was lost, or if
-	// the instance may be moving to another NATS server. lostBefore is set if an earlier attempt
-	// was lost.
-	gap, strayed, lostBefore bool
-	// server is the NATS server that the request was sent to.
-	server *server
-	// full is set if the previous attempt found no free slot, last if this is the last attempt.
-	full, last bool
+
+	// flushed delivers the end of a flush, told the instance's answer to what became of the call; they
+	// are nil if none is pending. The functions end what is pending.
+	flushed        <-chan time.Duration
+	told           <-chan became
+	unflush, unask func()
+	// why is the error for an end that flow knows no error for.
+	why *fault.Error
 }
 
-// send sends the request and waits for the answer. It goes to the instance with the fewest calls,
-// or to any instance if the registry knows none. An instance that has gone did not run the call, so
-// the next one gets it.
-func (a *attempt) send(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
+// run makes the call at one instance.
+func (a *attempt) run(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
+	c, s := a.caller, a.options.Stream
+	c.conn.Settle(ctx) // first: the remaining time is sent, and counts from its arrival
+	left := max(1, time.Until(a.deadline)-flow.HopShave)
+	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
+	if s != nil {
+		s.Next(a.service, req)
+	}
+	var seals *sealer
+	if c.service == "" {
+		seals = c.conn.sealer(a.service)
+	}
+	var err error
+	if a.data, err = seals.seal(req); err != nil {
+		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
+	}
+	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(a.data)) > limit {
+		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(a.data), limit)
+	}
+	a.id, a.method, a.delegated = req.Id, req.Method, len(req.Delegation) > 0
+	a.reply = c.reply(a.service, req.Id)
+	a.exchange = c.expect(a.reply, req.Stream)
+	defer c.forget(a.exchange)
+	guard := flow.Free
+	if req.AskFirst {
+		guard = flow.Ahead
+		if c.conn.members.ask(a.service) {
+			guard = flow.Asked
+		}
+	}
+	frame, f := a.step(ctx, flow.Event{Kind: flow.Offer, Guard: guard}, nil)
+	if f == nil {
+		frame, f = a.wait(ctx)
+	}
+	if a.member != nil {
+		c.conn.members.done(a.member, a.state.Instance())
+	}
+	return frame, f
+}
+
+// now is the time since the call was made.
+func (a *attempt) now() time.Duration { return time.Since(a.began) }
+
+// wait returns the frame that ends the call, or the reason why none will come.
+func (a *attempt) wait(ctx context.Context) (*busv1.Frame, *fault.Error) {
+	defer a.stop()
+	x := a.exchange
+	var batch []arrival
+	for {
+		x.timer.Reset(a.state.Next() - a.now())
+		flushed := a.flushed
+		if !a.state.Flushing {
+			flushed = nil
+		}
+		var e flow.Event
+		var answer *busv1.Frame
+		select {
+		case <-x.wake:
+			x.mu.Lock()
+			batch, x.queue = x.queue, batch[:0]
+			overflow := x.overflow
+			x.mu.Unlock()
+			for _, got := range batch {
+				if frame, f := a.take(ctx, got); frame != nil || f != nil {
+					return frame, f
+				}
+			}
+			clear(batch)
+			if e.Kind = flow.Heard; overflow {
+				e.Kind = flow.Flooded
+			}
+		case e.Took = <-flushed:
+			e.Kind, e.Due = flow.Flushed, a.caller.delivered.Load()+a.caller.pending()
+		case said := <-a.told:
+			a.told, answer = nil, said.frame
+			e.Kind, e.Fate, e.Waits = flow.Told, said.fate, x.waits()
+		case <-a.server.ctx.Done():
+			a.server = a.caller.conn.server.Load()
+			a.stop()
+			e.Kind, e.Around = flow.ServerLost, a.around()
+		case <-ctx.Done():
+			e.Kind, e.Left = flow.Over, left(ctx)
+		case <-x.timer.C:
+			e.Kind, e.Around = flow.Timer, a.around()
+		}
+		e.Now = a.now() // not the time at which a timer was due
+		if frame, f := a.step(ctx, e, answer); frame != nil || f != nil {
+			return frame, f
+		}
+	}
+}
+
+// stop ends what is pending.
+func (a *attempt) stop() {
+	for _, end := range []*func(){&a.unflush, &a.unask} {
+		if *end != nil {
+			(*end)()
+			*end = nil
+		}
+	}
+}
+
+// step has flow decide about an event, and acts. frame is what has arrived, if the event is about that.
+// It returns how the call ended; nil for both while it goes on.
+func (a *attempt) step(ctx context.Context, e flow.Event, frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
+	for {
+		var do flow.Do
+		a.state, do = flow.Step(a.state, e)
+		if do == 0 && a.state.End == flow.None {
+			return nil, nil
+		}
+		if do&flow.Refuse != 0 {
+			a.say(e.Instance, false, "", e.Turn)
+		}
+		if do&flow.Count != 0 {
+			a.count(frame)
+		}
+		if do&flow.Deliver != 0 {
+			a.deliver(frame)
+		}
+		if do&flow.Flush != 0 {
+			a.flush()
+		}
+		if do&flow.Ask != 0 {
+			a.ask(ctx)
+		}
+		switch {
+		case do&flow.Answer != 0:
+			return a.answer(frame, e.Kind == flow.Found)
+		case a.state.End != flow.None:
+			return nil, a.give(ctx, do)
+		case do&flow.Send != 0:
+			e = a.send(ctx)
+		case do&flow.Decide != 0:
+			e.Kind, e.Left = a.decide(ctx), left(ctx)
+		case do&flow.Permit != 0:
+			e.Kind, e.OK = flow.PermitSent, a.permit(e.Turn)
+		case do&flow.Append != 0:
+			if a.why = a.piece(frame.GetChunk().GetData()); a.why == nil {
+				return nil, nil
+			}
+			e.Kind = flow.Oversize
+		case do&flow.Probe != 0:
+			e.Kind, e.OK = flow.ProbeSent, a.probe()
+		case do&flow.Demand != 0:
+			a.ask(ctx)
+			said := <-a.told
+			a.told, frame = nil, said.frame
+			e.Kind, e.Fate = flow.Found, said.fate
+		case do&flow.Drain != 0:
+			if end := a.drain(ctx); end != nil {
+				return end, nil
+			}
+			e.Kind = flow.Found
+		default:
+			return nil, nil
+		}
+	}
+}
+
+// send sends the request to the instance with the fewest calls, or to any instance if the registry
+// knows none, or if the instance that it was sent to has gone.
+func (a *attempt) send(ctx context.Context) flow.Event {
 	conn, members := a.caller.conn, &a.caller.conn.members
 	if a.tried == nil {
 		a.tried = a.first[:0]
 	}
-	for one := a.choose(); one != nil; one = a.choose() {
-		a.ran(one.instance)
-		a.at, a.tried = one.instance, append(a.tried, one.instance)
-		a.server = conn.server.Load()
-		if err := conn.publish(ctx, subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
-			members.done(one, memberTold)
-			return nil, wire.NotSent(err)
-		}
-		frame, err := a.wait(ctx, x, a.unheard(one.instance))
-		switch {
-		case err != nil && errors.Is(err, ErrNoInstance) && err.Reason == fault.Unavailable:
-			members.done(one, memberGone)
-			a.terminal = false
-			a.ran("")
-			if a.options.Only != nil {
-				continue
-			}
-		case err != nil && errors.Is(err, ErrNoInstance):
-			members.done(one, memberGone)
-			return nil, err
-		case err != nil && err.Reason == fault.PeerLost && !a.terminal:
-			members.done(one, memberSilent)
-			return nil, err
-		case a.seq == 0:
-			members.done(one, memberTold)
-			return frame, err
-		default:
-			members.done(one, memberAnswered)
-			return frame, err
-		}
-		break
+	gone := a.member
+	if gone != nil {
+		members.done(gone, flow.Absent)
+		a.ran("")
+		a.member = nil
 	}
-	if a.options.Only != nil {
-		a.terminal = true // nothing runs
-		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
+	if gone == nil || a.options.Only != nil {
+		a.member = a.choose()
 	}
-	a.at, a.server = "", conn.server.Load()
-	if err := conn.publish(ctx, a.caller.to(a.service, a.method), a.reply, data); err != nil {
-		return nil, wire.NotSent(err)
+	if a.member == nil && a.options.Only != nil {
+		return flow.Event{Kind: flow.Nobody}
 	}
-	return a.wait(ctx, x, MaxSilence)
+	at, to := "", ""
+	if a.member != nil {
+		at = a.member.instance
+		a.ran(at)
+		a.tried = append(a.tried, at)
+		to = subject.To(a.service, at, a.method)
+	} else {
+		to = a.caller.to(a.service, a.method)
+	}
+	a.server = conn.server.Load()
+	if err := conn.publish(ctx, to, a.reply, a.data); err != nil {
+		a.why = wire.NotSent(err)
+		return flow.Event{Kind: flow.NotSent}
+	}
+	e := flow.Event{Kind: flow.Sent, Now: a.now(), Instance: at, Tried: len(a.tried)}
+	if a.options.Harmless || at != "" && a.state.Movable() {
+		e.Around = a.others()
+	}
+	return e
 }
 
 // choose returns the instance for this attempt, nil for none in particular.
@@ -144,188 +283,74 @@ func (a *attempt) ran(instance string) {
 	r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
 }
 
-// take reads one message. It returns a frame or an error if the call is over, and nil for both
-// otherwise. It handles, in this order: NATS's "no responders" (nobody heard the request, the
-// permit or the probe), the instance's question whether it may begin, frames to skip (duplicates,
-// signs of life without a number), a gap in the numbers, and then the frame by its kind.
-func (a *attempt) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Error) {
-	msg := got.msg
-	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
-		if a.permitsSent > 1 && !a.probed {
-			a.permitsSent-- // another permit may have arrived
-			return nil, nil
+// drain reads the frames that arrived while the instance was asked how the call ended. If this process
+// was late, progress waits here and must be delivered before the end. Errors in it do not matter: the
+// end is known.
+func (a *attempt) drain(ctx context.Context) *busv1.Frame {
+	x := a.exchange
+	x.mu.Lock()
+	batch := x.queue
+	x.queue = nil
+	x.mu.Unlock()
+	for _, got := range batch {
+		if frame, f := a.take(ctx, got); frame != nil || f != nil {
+			return frame
 		}
-		a.terminal = true // nothing runs
-		if a.probed {
-			a.stalled = false
-			a.strayed = a.unreached() && len(a.others("")) == 0
-			return nil, a.lost().Because(ErrNoInstance)
-		}
-		if a.permitsSent > 0 {
-			a.permitted = false // it asked, but was gone before the permit arrived
-			return nil, a.lost().Because(ErrNoInstance)
-		}
-		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(ErrNoInstance)
-	}
-	frame := &busv1.Frame{}
-	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
-		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
-	}
-	if frame.GetReady() != nil {
-		return nil, a.asked(ctx, frame.Instance, frame.GetReady().Turn)
-	}
-	a.seq += got.skipped
-	if frame.Seq == 0 && frame.GetAlive() != nil || frame.GetSent() != nil {
-		return nil, nil // not part of the answer
-	}
-	if frame.Seq != 0 && frame.Seq <= a.seq {
-		return nil, nil // delivered twice
-	}
-	if frame.Seq != a.seq+1 {
-		if !a.permitted || !a.askable() {
-			return nil, a.torn()
-		}
-		a.gap = true
-	}
-	a.seq = frame.Seq
-	if frame.Seq == 1 {
-		a.from = frame.Instance
-		if subject.Token(frame.Instance) {
-			a.ran(frame.Instance)
-		}
-	}
-	stream, onFrame := a.options.Stream, a.options.OnFrame
-	if stream != nil {
-		stream.Took(msg.Subject, frame.Seq, len(msg.Data))
-	}
-	if frame.GetAlive() == nil && frame.GetError() == nil {
-		a.heard = true
-		if a.asks && !a.permitted {
-			if f := a.begun(ctx, frame.Instance); f != nil {
-				return nil, f
-			}
-		}
-	}
-	switch body := frame.Body.(type) {
-	case *busv1.Frame_Alive:
-		if stream != nil && onFrame != nil {
-			onFrame(frame)
-		}
-	case *busv1.Frame_Disconnect:
-		if stream != nil && onFrame != nil {
-			onFrame(frame)
-		}
-		if stream != nil && stream.MayLeave() {
-			a.terminal = true // for this caller
-			return frame, nil
-		}
-	case *busv1.Frame_Progress, *busv1.Frame_Log:
-		if err := wire.CheckNotification(frame); err != nil {
-			a.malformed(frame, err) // the call matters more
-			return nil, nil
-		}
-		if onFrame != nil {
-			onFrame(frame)
-		}
-	case *busv1.Frame_Chunk:
-		if a.size+len(body.Chunk.Data) > MaxResult {
-			return nil, fault.New(fault.ResultTooLarge, "the result exceeds %d bytes", MaxResult)
-		}
-		if err := a.keep(body.Chunk.Data); err != nil {
-			return nil, err
-		}
-		a.pieces = append(a.pieces, body.Chunk.Data)
-	case *busv1.Frame_Result:
-		a.terminal = true
-		if a.gap { // a lost frame may have held a piece of the result
-			return a.found(<-a.ask(ctx))
-		}
-		if err := a.keep(body.Result.Json); err != nil {
-			return nil, err
-		}
-		if a.pieces != nil {
-			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
-			a.pieces = nil
-		}
-		return a.checked(frame)
-	case *busv1.Frame_InputRequired, *busv1.Frame_Error, *busv1.Frame_Task, *busv1.Frame_Outcome:
-		a.terminal = true
-		return a.checked(frame)
-	}
-	return nil, nil
-}
-
-// keep asks the budget for the bytes of a piece of the result.
-func (a *attempt) keep(b []byte) *fault.Error {
-	a.size += len(b)
-	if a.options.Budget == nil {
-		return nil
-	}
-	if err := a.options.Budget.Take(len(b)); err != nil {
-		return fault.From(err)
 	}
 	return nil
 }
 
-// checked validates a terminal frame and returns how the call ended.
-func (a *attempt) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
-	if a.answered = a.asks && a.permitted; a.options.Ran != nil {
-		a.options.Ran.Answered = a.answered
+// give ends an attempt that failed, and tells the instance that nobody waits for it.
+func (a *attempt) give(ctx context.Context, do flow.Do) *fault.Error {
+	f := a.failure(ctx)
+	if do&flow.Revoke != 0 {
+		a.say(a.state.By, false, "", 0)
 	}
-	var err error
-	switch body := frame.GetBody().(type) {
-	case *busv1.Frame_Task, *busv1.Frame_Outcome:
-	default:
-		err = errors.New("an answer ends with no such frame")
-	case *busv1.Frame_Result:
-		err = wire.CheckResult(a.method, body.Result)
-	case *busv1.Frame_InputRequired:
-		err = wire.CheckQuestions(body.InputRequired.GetInputRequests())
-	case *busv1.Frame_Error:
-		var f *fault.Error
-		if f, err = wire.Fault(body.Error, a.service, a.delegated); err == nil {
-			return nil, f
+	if do&flow.Cancel != 0 {
+		a.caller.cancel(a.service, a.id, string(f.Reason))
+	}
+	return f
+}
+
+// failure is the error for the end of the attempt.
+func (a *attempt) failure(ctx context.Context) *fault.Error {
+	switch a.state.End {
+	case flow.GaveUp:
+		return a.over(ctx)
+	case flow.Unserved:
+		if a.options.Only != nil {
+			return fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 		}
+		return fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(ErrNoInstance)
+	case flow.Gone, flow.Away:
+		return a.lost().Because(ErrNoInstance)
+	case flow.Silent, flow.Stalled, flow.Cut, flow.Unstarted:
+		return a.lost()
+	case flow.Lossy, flow.Unfound:
+		return fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
+	case flow.Overrun:
+		return fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 	}
-	if err != nil {
-		return nil, a.malformed(frame, err)
+	if a.why == nil { // it began without a permit, and nobody waits for it
+		return a.over(ctx)
 	}
-	return frame, nil
+	return a.why
 }
 
-// malformed counts and logs a violation of the protocol, and returns the error for the caller.
-func (a *attempt) malformed(f *busv1.Frame, err error) *fault.Error {
-	instance := a.instance
-	for _, name := range []string{f.GetInstance(), a.from} {
-		if instance == "" {
-			instance = name
-		}
+func (a *attempt) lost() *fault.Error {
+	if a.state.Unbegun() {
+		return fault.New(fault.PeerLost, "service %s stopped answering before it began; nothing was started", a.service)
 	}
-	a.caller.conn.CountMalformed()
-	if !a.complained {
-		a.complained = true
-		a.caller.conn.log.Warn("a service gave something malformed", "service", a.service, "instance", instance, "call", a.id, "error", err)
+	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
+}
+
+// over returns why the caller no longer waits; nil while it does.
+func (a *attempt) over(ctx context.Context) *fault.Error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), !time.Now().Before(a.deadline):
+		return wire.TimedOut(a.service)
+	case ctx.Err() != nil:
+		return fault.New(fault.Cancelled, "cancelled")
 	}
-	return fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names call %s", a.service, a.id).Because(err)
-}
-
-// Reader reads the frames of a call that this caller or another one made earlier.
-type Reader struct{ a attempt }
-
-// Read returns a reader for a call of a service.
-func (c *Caller) Read(service, call string, o Options) *Reader {
-	return &Reader{attempt{caller: c, service: service, id: call, options: o}}
-}
-
-// Take reads msg as the next frame, with the number seq. It returns a frame or an error if the call
-// is over.
-func (r *Reader) Take(msg *nats.Msg, seq uint32) (*busv1.Frame, *fault.Error) {
-	r.a.seq = seq - 1
-	return r.a.take(context.Background(), arrival{msg: msg})
-}
-
-// isNotification reports whether a frame may be dropped.
-func isNotification(data []byte) bool {
-	frame := &busv1.Frame{}
-	return proto.Unmarshal(data, frame) == nil && (frame.GetProgress() != nil || frame.GetLog() != nil || frame.GetAlive() != nil)
+	return nil
 }

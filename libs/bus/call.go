@@ -8,6 +8,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -25,19 +26,6 @@ var reachable = map[string]bool{
 	mcp.MethodToolsCall: true, mcp.MethodResourcesRead: true, mcp.MethodPromptsGet: true, mcp.MethodComplete: true,
 	"sampling/createMessage": true, mcp.MethodResourcesList: true, mcp.MethodPromptsList: true, selfCheck: true, AuditQuery: true,
 }
-
-const (
-	// maxAttempts is how many instances are tried, one after the other, for a call that ran at
-	// none. Attempts of a call that is lost although an instance may live do not count until
-	// maxReturn: its NATS server hangs, or the instance is moving to another one.
-	//limit:call instances that are tried for a call that did not begin | `unavailable`, `peer_lost`
-	maxAttempts = 3
-	// attemptPause is the pause before each attempt but the first.
-	attemptPause = 20 * time.Millisecond
-	// reconnectPause is the pause before the second attempt if NATS knew no instance but the
-	// registry does: all instances may be moving from a stopping server to another one.
-	reconnectPause = 150 * time.Millisecond
-)
 
 // Options say how a call is made. The zero value is what Call uses.
 type Options struct {
@@ -145,38 +133,37 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return nil, fault.New(fault.Cancelled, "cancelled before it was sent").Ran(fault.No)
 	}
-	if time.Until(deadline) < MinRemaining {
-		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
+	if time.Until(deadline) < flow.MinRemaining {
+		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", flow.MinRemaining).Ran(fault.No)
 	}
 	if req.Id == "" {
 		req.Id = NewCallID()
 	}
 	id := req.Id
 	ctx, span := sent(ctx, service, req)
-	var tried []string
-	full, doubt, lost, most, began := false, false, false, maxAttempts, time.Now()
+	a := &attempt{caller: c, service: service, options: o, deadline: deadline, began: time.Now()}
+	a.state.Terms = flow.Terms{
+		Harmless: o.Harmless, Keyed: req.IdempotencyKey != "", Only: o.Only != nil, Edge: c.service == "", Deadline: deadline.Sub(a.began),
+	}
 	for n := 1; ; n++ {
-		a := &attempt{caller: c, service: service, options: o, deadline: deadline, began: began, tried: tried, full: full, lostBefore: lost, last: n == most}
 		frame, err := a.run(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)
 			return frame, nil
 		}
-		if a.strayed && time.Since(began) < maxReturn {
-			most++
+		state, do := flow.Step(a.state, flow.Event{Kind: flow.Failed, Now: a.now(), Reason: err.Reason, Executed: err.Executed, Known: c.conn.members.known(service)})
+		if state.Executed != err.Executed {
+			err = err.Ran(state.Executed)
 		}
-		if n == most || !a.again(err, n) || !pause(ctx, deadline, a.pause(err)) {
-			if doubt && !a.answered && err.Executed == fault.No {
-				err = err.Ran(fault.Unknown) // this attempt did not run; one before may have
-			}
+		if do&flow.Again == 0 || !pause(ctx, state.Pause) {
 			answered(span, o.Ran, n, err)
 			return nil, err
 		}
-		tried, full = a.tried, err.Reason == fault.Overloaded
-		doubt, lost = doubt || err.Executed != fault.No, lost || err.Reason == fault.PeerLost
-		if a.strayed && !errors.Is(err, ErrNoInstance) { // it lives
-			tried = nil
+		next := &attempt{caller: c, service: service, options: o, deadline: deadline, began: a.began, state: state, full: err.Reason == fault.Overloaded}
+		if do&flow.Afresh == 0 {
+			next.tried = a.tried
 		}
+		a = next
 		req.Id = id + attempted + strconv.Itoa(n+1)
 	}
 }
@@ -196,28 +183,6 @@ func (c *Caller) Check(ctx context.Context, service string) error {
 	return err
 }
 
-// again reports whether a failed call may be repeated without asking the client: because it has not
-// begun and another instance may take it, or because a second run does no harm (Options.Harmless).
-// Whether a call is repeated is decided here; attempts only record what they know: permitted,
-// heard, refused, stalled, strayed.
-func (a *attempt) again(err *fault.Error, n int) bool {
-	if a.refused {
-		return false
-	}
-	unrun := err.Executed == fault.No && !a.permitted && !a.heard
-	switch err.Reason {
-	case fault.Overloaded:
-		return unrun && n == 1 && (a.asks || a.options.Harmless)
-	case fault.DeadlineExceeded, fault.Cancelled: // the instance's deadline; the caller's own is handled in pause
-		return unrun
-	case fault.Unavailable:
-		return (n == 1 || a.lostBefore) && a.swapping(err)
-	case fault.PeerLost:
-		return !a.stalled && (unrun || a.options.Harmless) // a stalled instance would get it again
-	}
-	return false
-}
-
 // Unbegun reports whether an instance's error says that it did not begin the call, for a reason
 // that lets the caller try another instance.
 func Unbegun(f *fault.Error) bool {
@@ -228,86 +193,12 @@ func Unbegun(f *fault.Error) bool {
 	return false
 }
 
-// swapping reports whether NATS knew no instance although the registry knows one.
-func (a *attempt) swapping(err *fault.Error) bool {
-	return errors.Is(err, ErrNoInstance) && a.options.Only == nil && a.caller.conn.members.known(a.service)
-}
-
-// pause is how long the next attempt waits.
-func (a *attempt) pause(err *fault.Error) time.Duration {
-	if err.Reason == fault.Unavailable || a.strayed && errors.Is(err, ErrNoInstance) {
-		return reconnectPause
-	}
-	return attemptPause
-}
-
-// pause waits before another attempt; false when there is no time for one.
-func pause(ctx context.Context, deadline time.Time, d time.Duration) bool {
-	if time.Until(deadline) < MinRemaining+d {
-		return false
-	}
+// pause waits before another attempt; false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// run makes the call at one instance.
-func (a *attempt) run(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
-	c, s := a.caller, a.options.Stream
-	c.conn.Settle(ctx) // first: the remaining time is sent, and counts from its arrival
-	left := max(1, time.Until(a.deadline)-HopShave)
-	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
-	if s != nil {
-		s.Next(a.service, req)
-	}
-	var seals *sealer
-	if c.service == "" {
-		seals = c.conn.sealer(a.service)
-	}
-	data, err := seals.seal(req)
-	if err != nil {
-		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
-	}
-	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
-		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
-	}
-	a.method, a.keyed = req.Method, req.IdempotencyKey != ""
-	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.service)
-	if req.AskFirst && !a.asks {
-		if f := a.consent(ctx, ""); f != nil {
-			return nil, f
-		}
-		a.permitted = true
-	}
-
-	a.reply = c.reply(a.service, req.Id)
-	x := c.expect(a.reply, req.Stream)
-	defer c.forget(x)
-	frame, ferr := a.send(ctx, x, data)
-	if ferr != nil {
-		return nil, a.give(ctx, ferr)
-	}
-	return frame, nil
-}
-
-// give ends a failed attempt and tells the instance that nobody is waiting. An instance that was
-// only silent, and may have begun a call with an idempotency key, is not cancelled: it keeps the
-// answer for a repetition with the same key.
-func (a *attempt) give(ctx context.Context, f *fault.Error) *fault.Error {
-	switch {
-	case a.left(ctx):
-		a.leave(ctx)
-	case a.terminal:
-	case a.keyed && a.asks && a.permitted && a.instance != "" && f.Reason == fault.PeerLost:
-		a.say(a.instance, false, "", 0) // it must not begin later
-	default:
-		a.caller.cancel(a.service, a.id, string(f.Reason))
-	}
-	if a.asks && !a.permitted && !a.refused {
-		return f.Ran(fault.No)
-	}
-	return f
 }

@@ -14,25 +14,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
-// Timing of one call.
-const (
-	// DefaultTimeout bounds a call whose context has no deadline.
-	//limit:time a call, unless `Tool.Timeout` says otherwise | `deadline_exceeded`
-	DefaultTimeout = 30 * time.Second
-	// HopShave is taken off the deadline at each hop, so that the side that
-	// knows most about a timeout answers first.
-	HopShave = 20 * time.Millisecond
-	// MinRemaining is the least time worth starting a call with.
-	MinRemaining = 100 * time.Millisecond
-	// FirstAlive is how long after receipt a service that has sent no frame sends its first
-	// heartbeat. AliveEvery is the interval of heartbeats after that.
-	FirstAlive = 200 * time.Millisecond
-	AliveEvery = 250 * time.Millisecond
-	// MaxSilence is how long a caller waits for any frame (two and a half heartbeats) before it
-	// checks whether one is still on its way.
-	//limit:silence silence of an instance that runs a call | `peer_lost`, unless messages from it are on the way
-	MaxSilence = 750 * time.Millisecond
-)
+// DefaultTimeout bounds a call whose context has no deadline.
+//
+//limit:time a call, unless `Tool.Timeout` says otherwise | `deadline_exceeded`
+const DefaultTimeout = 30 * time.Second
 
 // Limits of one answer.
 const (

@@ -30,6 +30,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
@@ -109,8 +110,7 @@ type Conn struct {
 	members members
 
 	mu          sync.Mutex
-	onReconnect map[int]func()
-	nextHook    int
+	onReconnect map[*func()]struct{}
 	denied      error
 	told        bool // denials were reported
 }
@@ -129,9 +129,12 @@ func reconnectAfter(tried int) time.Duration {
 	return most/2 + rand.N(most)
 }
 
+// Jitter spreads d by a fifth either way, so that a fleet does not act at the same moment.
+func Jitter(d time.Duration) time.Duration { return wire.Jitter(d) }
+
 // Connect joins the bus. It waits for the bus until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), network: &network{dialer: cfg.Dialer, begun: time.Now()}, large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), network: &network{dialer: cfg.Dialer, begun: time.Now()}, large: make(chan struct{}, largeResults), onReconnect: map[*func()]struct{}{}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -358,13 +361,11 @@ func (c *Conn) Close() {
 func (c *Conn) OnReconnect(f func()) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.nextHook
-	c.nextHook++
-	c.onReconnect[n] = f
+	c.onReconnect[&f] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.onReconnect, n)
+		delete(c.onReconnect, &f)
 	}
 }
 
@@ -375,8 +376,8 @@ func (c *Conn) reconnected() {
 	c.log.Info("bus is back", "url", c.URL())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, f := range c.onReconnect {
-		go f()
+	for f := range c.onReconnect {
+		go (*f)()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -39,11 +40,11 @@ func TestDeadlineIsShavedAtTheHop(t *testing.T) {
 	ctx := within(t, bustest.Patience)
 	mine, _ := ctx.Deadline()
 	theirs, _, took := call(ctx)
-	if got := mine.Sub(theirs); got > bus.HopShave || got < bus.HopShave-took {
-		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there, of a call that took %v", got, bus.HopShave, took)
+	if got := mine.Sub(theirs); got > flow.HopShave || got < flow.HopShave-took {
+		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there, of a call that took %v", got, flow.HopShave, took)
 	}
 	theirs, begun, took := call(t.Context())
-	if left, want := theirs.Sub(begun), bus.DefaultTimeout-bus.HopShave; left < want || left > want+took {
+	if left, want := theirs.Sub(begun), bus.DefaultTimeout-flow.HopShave; left < want || left > want+took {
 		t.Errorf("a call without deadline that took %v gets %v, want %v and the way there", took, left, want)
 	}
 }
@@ -77,7 +78,7 @@ func TestDeadlinePassesDuringTheCall(t *testing.T) {
 			if took > bustest.Promptly {
 				t.Errorf("%s: ended after %v, not at its deadline", name, took)
 			}
-			if deadline, _ := ctx.Deadline(); time.Until(deadline) > bus.HopShave {
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) > flow.HopShave {
 				t.Errorf("%s: ended %v before its deadline", name, time.Until(deadline))
 			}
 			return true
@@ -146,36 +147,6 @@ func TestLateRequestDoesNotRun(t *testing.T) {
 	}
 	if n := ran.Load(); n != 0 {
 		t.Errorf("%d late requests ran", n)
-	}
-}
-
-// A request that waits for a slot until its deadline does not run either.
-func TestQueuedRequestExpiresUnrun(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	busy, release := make(chan struct{}, 1), make(chan struct{})
-	var ran atomic.Int32
-	serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 1, Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
-		ran.Add(1)
-		busy <- struct{}{}
-		<-release
-		return &busv1.Result{}, nil
-	}})
-	caller := newCaller(t, url)
-	first := make(chan error, 1)
-	go func() {
-		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
-		first <- err
-	}()
-	await(t, "the slot is taken", busy)
-	_, err := caller.Call(within(t, 400*time.Millisecond), "svc", effect("x"), nil)
-	fails(t, err, fault.DeadlineExceeded, fault.No)
-	close(release)
-	if err := await(t, "the first call ends", first); err != nil {
-		t.Error(err)
-	}
-	if n := ran.Load(); n != 1 {
-		t.Errorf("%d calls ran", n)
 	}
 }
 

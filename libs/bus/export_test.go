@@ -2,16 +2,26 @@ package bus
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 )
 
 // MaxReturn is how long a read is repeated in a cluster whose instances are silent.
-const MaxReturn = maxReturn
+const MaxReturn = flow.MaxReturn
+
+// ReadFrames returns a reader of a tool call of "svc", and the connection that counts malformed frames.
+func ReadFrames(o Options) (*Reader, *Conn) {
+	conn := &Conn{log: slog.New(slog.DiscardHandler)}
+	r := (&Caller{conn: conn}).Read("svc", "call", o)
+	r.a.method = "tools/call"
+	return r, conn
+}
 
 // Sealed marshals a request and, with keys, seals it and checks the seal.
 func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
@@ -74,9 +84,9 @@ func Chosen(instances []string, ends func(instance string) (silent bool), calls 
 			continue
 		}
 		all = append(all, one.instance)
-		said := memberAnswered
+		said := flow.Lives
 		if ends(one.instance) {
-			said = memberSilent
+			said = flow.Quiet
 		}
 		m.done(one, said)
 	}

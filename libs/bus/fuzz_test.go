@@ -41,7 +41,7 @@ func FuzzFrame(f *testing.F) {
 			if frame != nil && err != nil {
 				t.Fatal("both a frame and an error")
 			}
-			if err != nil && (err.Reason == "" && a.seq == 0 || err.Executed == "") {
+			if err != nil && (err.Reason == "" && a.state.Seq == 0 || err.Executed == "") {
 				t.Errorf("error without meaning: %+v", err)
 			}
 			if frame != nil && frame.GetResult() == nil && frame.GetInputRequired() == nil && frame.GetTask() == nil {

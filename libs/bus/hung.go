@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 )
 
 // A NATS server that hangs keeps its connections open: nothing fails, and nothing arrives. A
@@ -19,13 +21,13 @@ import (
 // Otherwise it waits. A server behind a slow line gets more time.
 
 const (
-	// pingAfter is the silence of a server after which it is pinged, and the interval of further
-	// pings.
-	pingAfter = 250 * time.Millisecond
 	// maxUnanswered is how long a server may send nothing, not even answers to pings, before the
 	// connection leaves it.
 	//limit:silence silence of a NATS server that was pinged | its connections move to another server
-	maxUnanswered = 3 * pingAfter
+	maxUnanswered = flow.ServerSilence
+	// pingAfter is the silence of a server after which it is pinged, and the interval of further
+	// pings.
+	pingAfter = maxUnanswered / 3
 	// leftFor is how long a server that was left is not dialled again.
 	leftFor = time.Second
 	// slowest is the assumed lowest speed of a line in bytes per second: a server gets more time to
@@ -35,7 +37,7 @@ const (
 	// piece is how much is written at once, so that slow progress is seen.
 	piece = 64 << 10
 	// dialTime limits connecting to a server, and then the wait for its greeting.
-	dialTime = 2 * time.Second
+	dialTime = flow.DialTime
 )
 
 // errHung is the reason for the loss of a connection that left a hanging server.

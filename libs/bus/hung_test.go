@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -72,45 +71,6 @@ func instances(t *testing.T, caller *bus.Conn, conns ...*bus.Conn) {
 	caller.SetInstances(map[string][]*busv1.Announcement{"svc": known})
 }
 
-// If a connection is lost while the caller checks whether frames are on their way, a read is
-// delayed only by the move to another server, whatever arrives meanwhile.
-func TestReadsOutliveALostConnection(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	network, conn := through(t, url)
-	caller := callerOn(t, conn)
-	instances(t, conn, bustest.Join(t, url), bustest.Join(t, url))
-	// Without other traffic there would be silence, which ends a call.
-	if _, err := conn.NATS().Subscribe("other", func(*nats.Msg) {}); err != nil {
-		t.Fatal(err)
-	}
-	other := raw(t, url)
-	ctx, stopped := context.WithCancel(t.Context())
-	var traffic sync.WaitGroup
-	defer traffic.Wait()
-	defer stopped()
-	traffic.Go(func() {
-		for ctx.Err() == nil {
-			_ = other.Publish("other", []byte("x"))
-			_ = other.FlushTimeout(bustest.Patience)
-			<-time.After(5 * time.Millisecond)
-		}
-	})
-	stop := reads(t, caller)
-	for range 2 {
-		network.Hold()
-		<-time.After(bus.MaxSilence + bus.AliveEvery) // the calls have asked the bus, and wait for its answer
-		swap(t, network, conn)
-		bustest.Eventually(t, "the bus is back", conn.Connected)
-		if _, err := caller.CallWith(within(t, bustest.Patience), "svc", toolCall(`{}`), bus.Options{Harmless: true}); err != nil {
-			t.Errorf("after the bus was back: %v", err)
-		}
-	}
-	if _, failed := stop(); failed != nil {
-		t.Error(strings.Join(failed, "\n"))
-	}
-}
-
 // A NATS server that hangs is left for another one of its cluster, by callers and services alike,
 // and no read fails because of it.
 func TestHungServerIsLeft(t *testing.T) {
@@ -146,7 +106,7 @@ func TestHungServerIsLeft(t *testing.T) {
 			}
 			left.Wait()
 			away := time.Since(began)
-			if away > bus.MaxSilence+bustest.Promptly {
+			if away > flow.MaxSilence+bustest.Promptly {
 				t.Errorf("the server was left after %v", away)
 			}
 			took, failed := stop()
@@ -192,7 +152,7 @@ func isNotLeft(t *testing.T, url string) {
 	var lost atomic.Bool
 	conn.OnReconnect(func() { lost.Store(true) })
 	release := network.Hold()
-	<-time.After(2 * bus.MaxSilence)
+	<-time.After(2 * flow.MaxSilence)
 	release()
 	bustest.Eventually(t, "calls are answered", func() bool { return caller.Check(t.Context(), "svc") == nil })
 	if lost.Load() {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -295,21 +296,16 @@ const (
 const outcomeTime = 250 * time.Millisecond
 
 // CallState is what an instance knows about a call.
-type CallState int
+type CallState = flow.Fate
 
+// What an instance may know.
 const (
-	// CallUnknown: no valid answer came.
-	CallUnknown CallState = iota
-	// CallForgotten: it does not run there; the instance no longer knows whether it did.
-	CallForgotten
-	// CallGone: the instance is gone, and its memory with it.
-	CallGone
-	// CallRunning: it waits for its permit, or runs.
-	CallRunning
-	// CallNeverBegun: it did not begin there, and will not.
-	CallNeverBegun
-	// CallEnded: with the answer returned.
-	CallEnded
+	CallUnknown    = flow.NotKnown
+	CallForgotten  = flow.Forgotten
+	CallGone       = flow.WithInstance
+	CallRunning    = flow.StillRuns
+	CallNeverBegun = flow.NeverBegun
+	CallEnded      = flow.HasEnded
 )
 
 // Outcome asks an instance of a service for the outcome of a call with an idempotency key. For a
@@ -320,7 +316,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	if err != nil || state != CallEnded {
 		return state, nil, err
 	}
-	a := &attempt{caller: c, service: service, id: call, from: instance}
+	a := &attempt{caller: c, service: service, id: call, state: flow.State{By: instance}}
 	frame, failed := a.checked(frame)
 	if failed != nil {
 		return CallEnded, nil, failed
@@ -347,12 +343,15 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	if err := c.conn.nc.PublishRequest(subject.To(service, instance, method), reply, data); err != nil {
 		return CallUnknown, nil, nil
 	}
-	a := &attempt{caller: c, service: service, deadline: deadline, id: id, reply: reply}
-	said, failed := a.wait(ctx, x, MaxSilence)
+	a := &attempt{
+		caller: c, service: service, deadline: deadline, began: time.Now(), id: id, reply: reply, exchange: x, server: c.conn.server.Load(),
+		state: flow.State{Terms: flow.Terms{Deadline: outcomeTime}, Until: flow.MaxSilence},
+	}
+	said, failed := a.wait(ctx)
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):
 		return CallGone, nil, nil
-	case failed != nil && a.terminal:
+	case failed != nil && a.state.End == flow.Answered:
 		return CallUnknown, nil, failed // it does not know this method
 	case failed != nil || said.GetOutcome() == nil:
 		return CallUnknown, nil, nil

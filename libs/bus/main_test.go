@@ -179,7 +179,7 @@ func fails(t *testing.T, err error, reason fault.Reason, executed fault.Executed
 }
 
 // answered returns the next frame that is not a heartbeat. A heartbeat comes first if the machine
-// takes longer than bus.FirstAlive for an answer.
+// takes longer than flow.FirstAlive for an answer.
 func answered(t *testing.T, frames <-chan *nats.Msg) *busv1.Frame {
 	t.Helper()
 	for {
@@ -194,7 +194,7 @@ func answered(t *testing.T, frames <-chan *nats.Msg) *busv1.Frame {
 }
 
 // unspoilt repeats try until a busy machine does not disturb it: an answer that takes longer than
-// bus.FirstAlive has a heartbeat among its numbered frames. try reports whether it succeeded.
+// flow.FirstAlive has a heartbeat among its numbered frames. try reports whether it succeeded.
 func unspoilt(t *testing.T, try func() bool) {
 	t.Helper()
 	for range 20 {

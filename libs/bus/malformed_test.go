@@ -11,22 +11,24 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// said returns a caller of a service that answers every call with these frames.
-func said(t *testing.T, frames ...*busv1.Frame) (*bus.Caller, *bus.Conn) {
+// said is what a caller makes of an answer of these frames.
+func said(t *testing.T, onFrame func(*busv1.Frame), frames ...*busv1.Frame) (malformed int64, err error) {
 	t.Helper()
-	url := bustest.Server(t)
-	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) { sendFrames(t, nc, msg.Reply, frames...) })
-	conn := bustest.Connect(t, url)
-	c, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
+	reader, conn := bus.ReadFrames(bus.Options{OnFrame: onFrame})
+	for _, f := range frames {
+		frame, failed := reader.Take(&nats.Msg{Data: encoded(t, f)}, f.Seq)
+		switch {
+		case failed != nil:
+			return conn.Malformed(), failed
+		case frame != nil:
+			return conn.Malformed(), nil
+		}
 	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c, conn
+	t.Fatal("the answer has no end")
+	return 0, nil
 }
 
 func errorFrame(e *busv1.Error) *busv1.Frame {
@@ -62,11 +64,9 @@ func TestM9MalformedAnswersEndAtTheEdge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			caller, conn := said(t, frames...)
-			_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
-			f := fails(t, err, fault.Internal, fault.Unknown)
-			if len(f.Data) > 0 || conn.Malformed() != 1 {
-				t.Errorf("data %s, counted %d", f.Data, conn.Malformed())
+			malformed, err := said(t, nil, frames...)
+			if f := fails(t, err, fault.Internal, fault.Unknown); len(f.Data) > 0 || malformed != 1 {
+				t.Errorf("data %s, counted %d", f.Data, malformed)
 			}
 		})
 	}
@@ -75,8 +75,7 @@ func TestM9MalformedAnswersEndAtTheEdge(t *testing.T) {
 		for _, frames := range [][]*busv1.Frame{
 			{resultFrame(1, " {\"a\":[1e300,\"\\u00e4\"],\r\n\"b\":{}} ")}, {resultFrame(1, ``)}, {chunk(`{"a":`), resultFrame(2, `1}`)}, {meta(`{"x":{"y":null}}`)},
 		} {
-			caller, conn := said(t, frames...)
-			if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil || conn.Malformed() != 0 {
+			if malformed, err := said(t, nil, frames...); err != nil || malformed != 0 {
 				t.Errorf("%v: %v", frames, err)
 			}
 		}
@@ -92,13 +91,10 @@ func TestM9MalformedNotificationsAreDropped(t *testing.T) {
 	progress := func(seq uint32, p, total float64) *busv1.Frame {
 		return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: p, Total: total}}}
 	}
-	caller, conn := said(t, log(1, `{"a":`), log(2, `"ok"`), progress(3, math.NaN(), 1), progress(4, 1, math.Inf(1)), progress(5, 1, 2), log(6, "1\n}{"), resultFrame(7, `{}`))
 	var heard []uint32
-	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), func(f *busv1.Frame) { heard = append(heard, f.Seq) }); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(heard); got != "[2 5]" || conn.Malformed() != 4 {
-		t.Errorf("frames %s were passed on, %d counted", got, conn.Malformed())
+	malformed, err := said(t, func(f *busv1.Frame) { heard = append(heard, f.Seq) }, log(1, `{"a":`), log(2, `"ok"`), progress(3, math.NaN(), 1), progress(4, 1, math.Inf(1)), progress(5, 1, 2), log(6, "1\n}{"), resultFrame(7, `{}`))
+	if got := fmt.Sprint(heard); err != nil || got != "[2 5]" || malformed != 4 {
+		t.Errorf("%v; frames %s were passed on, %d counted", err, got, malformed)
 	}
 }
 
@@ -111,8 +107,7 @@ func TestM10ReasonsAreOursOnly(t *testing.T) {
 		"conflict": fault.Conflict, "forbidden": fault.Forbidden, "rate_limited": fault.RateLimited, "internal": fault.Internal,
 		"missing_capability": fault.MissingCapability,
 	} {
-		caller, _ := said(t, errorFrame(&busv1.Error{Reason: reason, Message: "m", Executed: busv1.Executed_EXECUTED_NO, Data: []byte(`{"approval":"x"}`)}))
-		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+		_, err := said(t, nil, errorFrame(&busv1.Error{Reason: reason, Message: "m", Executed: busv1.Executed_EXECUTED_NO, Data: []byte(`{"approval":"x"}`)}))
 		f := fails(t, err, want, fault.No)
 		if passed := len(f.Data) > 0; passed != (string(want) == reason) || f.Message != "m" {
 			t.Errorf("%q: %+v", reason, f)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 )
 
 // members are the instances of services that a Registry knows, and how many calls of this process
@@ -205,26 +206,17 @@ func (m *members) others(service string, only, besides []string) (all []string) 
 	return all
 }
 
-// memberSaid is the outcome of a call for the state of its instance.
-type memberSaid uint8
-
-const (
-	memberTold memberSaid = iota // says nothing about whether it is alive
-	memberAnswered
-	memberSilent
-	memberGone
-)
-
-func (m *members) done(one *member, said memberSaid) {
+// done takes a call from an instance; word is what the call says about it.
+func (m *members) done(one *member, word flow.Word) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one.calls--
-	switch said {
-	case memberAnswered:
+	switch word {
+	case flow.Lives:
 		one.silent, one.heard = false, time.Now()
-	case memberGone:
+	case flow.Absent:
 		one.gone = true
-	case memberSilent:
+	case flow.Quiet:
 		one.silent, one.heard = true, time.Time{}
 	}
 }

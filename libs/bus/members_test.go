@@ -13,9 +13,9 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // knowing returns a caller on a connection with a registry that knows n instances.
@@ -104,46 +104,6 @@ func TestInstanceThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A hanging instance loses its call, and receives no more calls while there is another instance.
-func TestHungInstanceIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
-	conn := bustest.Connect(t, url)
-	nc := raw(t, url)
-	var got atomic.Int64
-	if _, err := nc.Subscribe("mcp.to.svc.hung.>", func(*nats.Msg) { got.Add(1) }); err != nil {
-		t.Fatal(err)
-	}
-	announced, err := nc.SubscribeSync("$KV.registry.svc.hung")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
-	announce(t, conn, "svc", "hung", "1.0.0", &busv1.Catalogue{Service: "svc"})
-	caller := knowing(t, url, 2)
-	lost := 0
-	for i := range 40 {
-		if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
-			if !fault.Is(err, fault.PeerLost) {
-				t.Fatalf("call %d: %v", i, err)
-			}
-			lost++
-		}
-	}
-	// One after each announcement: the first may be two, and another comes every 5 s.
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	most, _, err := announced.Pending()
-	if err != nil || lost > most || int(got.Load()) > most {
-		t.Errorf("%d calls went to the hung instance, which was announced %d times, %d were lost: %v", got.Load(), most, lost, err)
-	}
-}
-
 // An instance that hangs for longer than it is remembered is still in the queue group of its
 // service, and receives no calls through it while another instance is known.
 func TestH2AForgottenInstanceIsLeftAlone(t *testing.T) {
@@ -167,7 +127,7 @@ func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 	// A busy machine may be late with all calls of a round.
 	var took time.Duration
 	for range 5 {
-		if took = elsewhere(t); took <= bus.MaxSilence || t.Failed() {
+		if took = elsewhere(t); took <= flow.MaxSilence || t.Failed() {
 			return
 		}
 	}
@@ -282,38 +242,5 @@ func TestAnInstanceThatAnswersIsNotSilent(t *testing.T) {
 	}
 	if answered < 2 {
 		t.Errorf("never called again: %q", chosen)
-	}
-}
-
-// The instances of a service may all be between two NATS servers for a moment: NATS reports no
-// instance, and a little later there is one.
-func TestCallOfAServiceWhoseInstancesChangeServers(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	known(t, url, "one") // which takes no calls yet
-	var asked atomic.Int32
-	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
-		if asked.Add(1) == 2 {
-			sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`))
-		} else if err := nc.PublishMsg(&nats.Msg{Subject: msg.Reply, Header: nats.Header{"Status": {"503"}}}); err != nil {
-			t.Error(err)
-		}
-	})
-	caller := knowing(t, url, 1)
-	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil || asked.Load() != 2 {
-		t.Errorf("asked %d times: %v", asked.Load(), err)
-	}
-	_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
-	if f := fault.From(err); f.Reason != fault.Unavailable || f.Executed != fault.No || asked.Load() != 4 {
-		t.Errorf("asked %d times: %v", asked.Load(), err)
-	}
-	// Nobody waits for a service that has left.
-	stranger, err := bus.NewCaller(bustest.Connect(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stranger.Close() })
-	if _, err := stranger.Call(t.Context(), "svc", toolCall(`{}`), nil); !fault.Is(err, fault.Unavailable) || asked.Load() != 5 {
-		t.Errorf("asked %d times: %v", asked.Load(), err)
 	}
 }

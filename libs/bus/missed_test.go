@@ -118,45 +118,6 @@ func TestAnswersOfALostConnection(t *testing.T) {
 	}
 }
 
-// A call without an effect whose answer was lost is repeated, even if there is only one instance.
-func TestReadsOfALostConnection(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	n, conn := through(t, url)
-	var runs atomic.Int32
-	var first atomic.Bool // of its round
-	s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
-		if first.CompareAndSwap(true, false) {
-			n.Mute()
-		}
-		runs.Add(1)
-		return &busv1.Result{Json: []byte(`{}`)}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Drain(context.Background()) })
-	known(t, url, s.Instance())
-	caller := knowing(t, url, 1)
-	rounds(t, conn, func() error {
-		before := runs.Load()
-		first.Store(true)
-		over := make(chan error, 1)
-		go func() {
-			_, err := caller.CallWith(t.Context(), "svc", toolCall(`{}`), bus.Options{Harmless: true})
-			over <- err
-		}()
-		bustest.Eventually(t, "it has run, or is refused", func() bool { return runs.Load() > before || len(over) > 0 })
-		swap(t, n, conn)
-		err := await(t, "the call ends", over)
-		// A busy machine may repeat it before it notices the loss.
-		if ran := runs.Load() - before; err == nil && ran != 2 {
-			return fmt.Errorf("it ran %d times", ran)
-		}
-		return err
-	})
-}
-
 // became returns an instance's answer about a call. The answer must come within 250 ms, so a busy
 // machine is asked again.
 func became(t *testing.T, caller *edges.Caller, server *bus.Server, id string) (state bus.CallState) {

@@ -211,17 +211,12 @@ func TestH6NobodyPermits(t *testing.T) {
 func TestH6LostBeforeItBeganRunsElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(nc *nats.Conn, msg *nats.Msg){
-		"silent": func(*nats.Conn, *nats.Msg) {},
 		"gone when it is permitted": func(nc *nats.Conn, msg *nats.Msg) {
 			data, _ := proto.Marshal(readyFrame("bad"))
 			_ = nc.Publish(msg.Reply, data)
 		},
 		"full": func(nc *nats.Conn, msg *nats.Msg) {
 			data, _ := proto.Marshal(&busv1.Frame{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "overloaded", Executed: busv1.Executed_EXECUTED_YES}}})
-			_ = nc.Publish(msg.Reply, data)
-		},
-		"its clock is wrong": func(nc *nats.Conn, msg *nats.Msg) {
-			data, _ := proto.Marshal(&busv1.Frame{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "deadline_exceeded", Executed: busv1.Executed_EXECUTED_NO}}})
 			_ = nc.Publish(msg.Reply, data)
 		},
 	} {
@@ -255,131 +250,4 @@ func TestH6LostBeforeItBeganRunsElsewhere(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A permitted call is never repeated, whatever its service answers.
-func TestH6PermittedIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	var runs atomic.Int32
-	handle(t, url, func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
-		runs.Add(1)
-		return nil, fault.New(fault.Reason(req.Name), "said").Ran(fault.Executed(req.Arguments))
-	})
-	caller := newCaller(t, url)
-	for _, reason := range []fault.Reason{fault.Overloaded, fault.PeerLost, fault.DeadlineExceeded, fault.Cancelled} {
-		for _, executed := range []fault.Executed{fault.No, fault.Unknown, fault.Yes} {
-			runs.Store(0)
-			req := effect(string(reason))
-			req.Arguments = []byte(executed)
-			_, err := caller.Call(t.Context(), "svc", req, nil)
-			fails(t, err, reason, executed)
-			if n := runs.Load(); n != 1 {
-				t.Errorf("%s, %s: ran %d times", reason, executed, n)
-			}
-		}
-	}
-}
-
-// A permit that is lost on its way is sent again; another instance receives none.
-func TestH6PermitIsForOneInstance(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	nc := raw(t, url)
-	permits := make(chan *nats.Msg, 8)
-	if _, err := nc.ChanSubscribe("mcp.ctl.svc.permit.*", permits); err != nil {
-		t.Fatal(err)
-	}
-	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
-		sendFrames(t, nc, msg.Reply, readyFrame("one"), readyFrame("a.b"), readyFrame("one"), readyFrame("two"), readyFrame("one"))
-		for range 4 {
-			<-permits
-		}
-		sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`))
-	})
-	heard := make(chan *nats.Msg, 8)
-	if _, err := nc.ChanSubscribe("mcp.ctl.svc.permit.>", heard); err != nil {
-		t.Fatal(err)
-	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	asked := 0
-	if _, err := newCaller(t, url).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
-		asked++
-		return nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"one yes", "one yes", "two no", "one yes"} {
-		msg := await(t, "a permit", heard)
-		p := &busv1.Permit{}
-		if err := proto.Unmarshal(msg.Data, p); err != nil {
-			t.Fatal(err)
-		}
-		got := msg.Subject[len("mcp.ctl.svc.permit."):] + map[bool]string{true: " yes", false: " no"}[p.Granted]
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-	if asked != 1 {
-		t.Errorf("the caller was asked %d times", asked)
-	}
-}
-
-// A call of a service that cannot ask is permitted before it is sent; of a service that should ask
-// but does not, when its answer arrives.
-func TestH6ServicesThatDoNotAsk(t *testing.T) {
-	t.Parallel()
-	t.Run("older", func(t *testing.T) {
-		t.Parallel()
-		url := bustest.Server(t)
-		known(t, url, "new")
-		nc := raw(t, url)
-		old := &busv1.Announcement{Service: "svc", Instance: "old", Version: "1.0.0"}
-		data, err := proto.Marshal(old)
-		if err == nil {
-			err = nc.Publish("$KV.registry.svc.old", data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var permitted atomic.Bool
-		_, err = nc.Subscribe("mcp.to.svc.>", func(msg *nats.Msg) {
-			if !permitted.Load() {
-				t.Error("it was called before it was permitted")
-			}
-			sendFrames(t, nc, msg.Reply, &busv1.Frame{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "overloaded", Executed: busv1.Executed_EXECUTED_UNKNOWN}}})
-		})
-		if err == nil {
-			err = nc.Flush()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = knowing(t, url, 2).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(_ context.Context, instance string) error {
-			if instance != "" || permitted.Swap(true) {
-				t.Errorf("asked about %q", instance)
-			}
-			return nil
-		}})
-		fails(t, err, fault.Overloaded, fault.Unknown)
-	})
-	t.Run("lawless", func(t *testing.T) {
-		t.Parallel()
-		url := bustest.Server(t)
-		peer(t, url, func(nc *nats.Conn, msg *nats.Msg) { sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`)) })
-		caller := newCaller(t, url)
-		asked := 0
-		if _, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
-			asked++
-			return nil
-		}}); err != nil || asked != 1 {
-			t.Errorf("%v after %d questions", err, asked)
-		}
-		_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
-			return fault.New(fault.Conflict, "taken")
-		}})
-		fails(t, err, fault.Conflict, fault.Unknown) // it says that it ran
-	})
 }

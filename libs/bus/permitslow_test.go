@@ -11,6 +11,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -36,7 +37,7 @@ func permitsSlowly(t *testing.T) error {
 	drained := make(chan error, 1)
 	_, err := newCaller(t, url).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
 		go func() { drained <- s.Drain(t.Context()) }()
-		time.Sleep(2 * bus.MaxSilence) // a slow write; longer than a silent instance is waited for
+		time.Sleep(2 * flow.MaxSilence) // a slow write; longer than a silent instance is waited for
 		return nil
 	}})
 	if err == nil && runs.Load() != 1 {
@@ -107,54 +108,6 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		got := follow(within(t, bustest.Patience), keepingCaller(t, url), s, edges.Position{}, nobody)
 		if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
 			t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
-		}
-	})
-	t.Run("left while it makes up its mind", func(t *testing.T) {
-		t.Parallel()
-		for name, refuses := range map[string]bool{"it permits": false, "it refuses": true} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				url, runs, busy, release := start(t)
-				one := keepingCaller(t, url)
-				s := one.NewStream()
-				alive, asked, ended := make(chan struct{}, 100), make(chan struct{}, 2), make(chan error, 1)
-				ctx, leave := context.WithCancelCause(t.Context())
-				go func() {
-					_, err := one.CallOn(ctx, s, "svc", effect("x"), bus.Options{
-						OnFrame: func(*busv1.Frame) { alive <- struct{}{} },
-						Permit: func(ctx context.Context, _ string) error {
-							asked <- struct{}{}
-							if ctx.Done() == nil || ctx.Err() == nil {
-								select {
-								case <-ctx.Done(): // as a call that waits for room
-								case <-time.After(bus.MaxSilence / 2):
-									if !refuses {
-										return nil
-									}
-								}
-							}
-							return fault.New(fault.Overloaded, "no room").Ran(fault.No)
-						},
-					})
-					ended <- err
-				}()
-				await(t, "the call waits for a slot", alive)
-				close(release)
-				await(t, "the edge is asked", asked)
-				leave(bus.ErrLeft)
-				_ = await(t, "the edge leaves", ended)
-				got := follow(within(t, bustest.Patience), keepingCaller(t, url), s, edges.Position{}, nobody)
-				if refuses {
-					if got.err == nil || fault.From(got.err).Executed != fault.No || runs.Load() != 1 {
-						t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
-					}
-					return
-				}
-				await(t, "the call runs", busy)
-				if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
-					t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
-				}
-			})
 		}
 	})
 }

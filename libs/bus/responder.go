@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -43,18 +44,16 @@ type Responder struct {
 	// named is set once a frame with the name of the instance was sent: the first one has it.
 	named, done bool
 	alive       *time.Timer
-	// asking is set while the caller's permit is awaited; turn is the number of the question, asked
-	// the time when it was last sent.
-	asking bool
-	turn   uint32
-	asked  time.Time
+	// asking is set while the caller's permit is awaited.
+	asking   bool
+	question flow.Question
 }
 
 func newResponder(s *Server, reply string) *Responder {
 	r := &Responder{server: s, reply: reply}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alive = time.AfterFunc(FirstAlive, r.beat)
+	r.alive = time.AfterFunc(flow.FirstAlive, r.beat)
 	return r
 }
 
@@ -112,7 +111,7 @@ func (r *Responder) beat() {
 		r.publish(f)
 	}
 	r.ready()
-	r.alive.Reset(AliveEvery)
+	r.alive.Reset(flow.AliveEvery)
 }
 
 // ask starts asking the caller for its permit, now and with every heartbeat; false stops it.
@@ -123,18 +122,13 @@ func (r *Responder) ask(asking bool) {
 	r.ready()
 }
 
-// ready sends the question. After a silence in which the caller may have given up, the question
-// gets a new number.
+// ready sends the question.
 func (r *Responder) ready() {
 	if !r.asking || r.done {
 		return
 	}
-	now := time.Now()
-	if r.turn == 0 || now.Sub(r.asked) >= MaxSilence {
-		r.turn++
-	}
-	r.asked = now
-	data, err := proto.Marshal(&busv1.Frame{Instance: r.server.instance, Body: &busv1.Frame_Ready{Ready: &busv1.Ready{Turn: r.turn}}})
+	r.question = r.question.Ask(time.Now())
+	data, err := proto.Marshal(&busv1.Frame{Instance: r.server.instance, Body: &busv1.Frame_Ready{Ready: &busv1.Ready{Turn: r.question.Turn}}})
 	if err == nil {
 		err = r.server.conn.nc.Publish(r.reply, data)
 	}
@@ -143,15 +137,15 @@ func (r *Responder) ready() {
 	}
 }
 
-// fits reports whether a permit answers the current question, and asks again if that question is
-// itself too old.
-func (r *Responder) fits(turn uint32) bool {
+// heard is what a permit means that answers the question.
+func (r *Responder) heard(p *busv1.Permit) flow.Reply {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.asked) >= MaxSilence {
+	reply := r.question.Heard(time.Now(), p.Granted, p.Turn)
+	if reply == flow.AskAgain {
 		r.ready()
 	}
-	return turn == r.turn || turn == 0 && r.turn == 1
+	return reply
 }
 
 func (r *Responder) send(f *busv1.Frame) {
@@ -165,7 +159,7 @@ func (r *Responder) send(f *busv1.Frame) {
 	} else {
 		r.publish(f)
 	}
-	r.alive.Reset(AliveEvery)
+	r.alive.Reset(flow.AliveEvery)
 }
 
 // end sends the terminal frame.

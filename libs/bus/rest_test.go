@@ -37,31 +37,10 @@ func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var told []float64
-			a := &attempt{options: Options{OnFrame: func(f *busv1.Frame) { told = append(told, f.GetProgress().Progress) }}}
-			frame := a.rest(t.Context(), &exchange{queue: c.waits})
+			a := &attempt{exchange: &exchange{queue: c.waits}, options: Options{OnFrame: func(f *busv1.Frame) { told = append(told, f.GetProgress().Progress) }}}
+			frame := a.drain(t.Context())
 			if !slices.Equal(told, c.told) || (frame != nil) != c.ended {
 				t.Errorf("told %v, then %v", told, frame)
-			}
-		})
-	}
-}
-
-// Once the instance has reported the end, queued frames cannot turn it into a loss.
-func TestAnEndThatIsKnownStays(t *testing.T) {
-	t.Parallel()
-	data, _ := proto.Marshal(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: 2}}})
-	for name, c := range map[string]struct {
-		a *attempt
-		q []arrival
-	}{
-		"a gap":              {&attempt{service: "s"}, []arrival{{msg: &nats.Msg{Data: data}}}},
-		"not a frame":        {&attempt{service: "s"}, []arrival{{msg: &nats.Msg{Data: []byte("\xff")}}}},
-		"probe found nobody": {&attempt{service: "s", probed: true}, []arrival{{msg: &nats.Msg{Header: nats.Header{"Status": {"503"}}}}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if frame := c.a.rest(t.Context(), &exchange{queue: c.q}); frame != nil {
-				t.Errorf("the end that is known is thrown away for: %v", frame)
 			}
 		})
 	}

@@ -20,86 +20,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// An instance that is connected but silent keeps a call that no other instance can take for 0.9 s,
-// and on a slow machine for 3 s.
-func TestStalledInstance(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		then   func(t *testing.T, p *os.Process)
-		reason fault.Reason
-	}{
-		"it goes on":  {func(t *testing.T, p *os.Process) { <-time.After(bus.MaxSilence / 2); signal(t, p, syscall.SIGCONT) }, ""},
-		"it ends":     {func(t *testing.T, p *os.Process) { signal(t, p, syscall.SIGKILL) }, fault.PeerLost},
-		"it stays so": {func(*testing.T, *os.Process) {}, fault.PeerLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			process, caller := stoppable(t, bustest.Server(t))
-			taken := func() bool { return caller.Check(t.Context(), "svc") == nil }
-
-			call := func() (took time.Duration, err error) {
-				stopped, ended := make(chan struct{}), make(chan error, 1)
-				permits := 0
-				begun := time.Now()
-				go func() {
-					_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
-						if permits++; permits == 1 {
-							stop(t, process)
-							begun = time.Now()
-							close(stopped)
-						}
-						return nil
-					}})
-					ended <- err
-				}()
-				await(t, "the instance is stopped", stopped)
-				c.then(t, process)
-				err = await(t, "the call ends", ended)
-				took = time.Since(begun)
-				// A call that ends before its permit was sent certainly never runs.
-				before := name == "it ends" && fault.Is(err, fault.Unavailable) && fault.From(err).Executed == fault.No
-				if c.reason != "" && !fault.Is(err, c.reason) && !before {
-					t.Errorf("after %v: %v", took, err)
-				}
-				if permits != 1 {
-					t.Errorf("asked %d times", permits)
-				}
-				return took, err
-			}
-			took, err := call()
-			switch name {
-			case "it goes on":
-				// On a busy machine it is suspended for longer.
-				for n := 1; n < 10 && fault.Is(err, fault.PeerLost); n++ {
-					bustest.Eventually(t, "the instance takes calls again", taken)
-					took, err = call()
-				}
-				if err != nil {
-					t.Errorf("after %v: %v", took, err)
-				}
-			case "it ends":
-				if took > 2*bus.MaxSilence+bustest.Promptly {
-					t.Errorf("noticed after %v", took)
-				}
-			case "it stays so":
-				if took < bus.MaxSilence {
-					t.Errorf("given up after %v", took)
-				}
-				// A shared machine may be slow meanwhile, and then the caller waits longer.
-				bustest.Eventually(t, "one is given up within a second", func() bool {
-					if took < time.Second {
-						return true
-					}
-					signal(t, process, syscall.SIGCONT)
-					bustest.Eventually(t, "the instance takes calls again", taken)
-					took, _ = call()
-					return false
-				})
-			}
-		})
-	}
-}
-
 // A call with a key whose instance was silent for too long is not cancelled: it has begun, and its
 // answer is kept for a repetition.
 func TestStalledInstanceKeepsTheAnswer(t *testing.T) {
@@ -200,4 +120,35 @@ func signal(t *testing.T, p *os.Process, s syscall.Signal) {
 	if err := p.Signal(s); err != nil {
 		t.Error(err)
 	}
+}
+
+// stoppableService is the environment variable with which the test binary starts itself as an
+// instance of "svc".
+const stoppableService = "BUSBAR_TEST_SERVICE"
+
+// serveUntilKilled is that instance.
+func serveUntilKilled(url string) {
+	conn, err := bus.Connect(context.Background(), bus.Config{URL: url})
+	if err != nil {
+		fmt.Println("connect:", err)
+		return
+	}
+	if _, err = bus.Serve(context.Background(), conn, bus.ServerConfig{Service: "svc", Handler: quickOrSlow}); err != nil {
+		fmt.Println("serve:", err)
+		return
+	}
+	select {}
+}
+
+// quickOrSlow reports that "slow" has begun, and ends it after a second of the process's own time.
+func quickOrSlow(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+	for i := 0; req.Name == "slow" && i < 20; i++ {
+		out.Progress(&busv1.Progress{Progress: float64(i)})
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return &busv1.Result{Json: []byte(`{}`)}, nil
 }

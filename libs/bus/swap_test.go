@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -112,7 +113,7 @@ func TestWaitCountsForTheCall(t *testing.T) {
 		select {
 		case err := <-ended: // it was refused, and not waited for
 			return err
-		case <-time.After(10 * bus.HopShave):
+		case <-time.After(10 * flow.HopShave):
 		}
 		// The request was sent after this moment. The time of sending is in neither duration,
 		// because a busy machine takes longer than the allowance for a hop.

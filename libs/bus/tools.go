@@ -11,6 +11,7 @@ import (
 )
 
 // maxCountedTools limits the tools of which one instance keeps counts.
+// Calls of further tools count only in the total of the instance.
 const maxCountedTools = 256
 
 // ToolStats are counts of the calls of one tool since its instance started.

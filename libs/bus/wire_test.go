@@ -147,67 +147,6 @@ func TestServerAnswersOnlyCallers(t *testing.T) {
 	}
 }
 
-// An answer is accepted only if it is a valid frame with the next number.
-func TestCallerRejectsGarbage(t *testing.T) {
-	t.Parallel()
-	pubAck := []byte(`{"stream":"CALLS","seq":1}`)
-	bare, _ := proto.Marshal(&busv1.Frame{Seq: 1})
-	for name, c := range map[string]struct {
-		data   [][]byte
-		frames []*busv1.Frame
-	}{
-		"acknowledgement of a stream": {data: [][]byte{pubAck}},
-		"text":                        {data: [][]byte{[]byte("done")}},
-		"JSON result":                 {data: [][]byte{[]byte(`{"result":{"content":[]}}`)}},
-		"empty message":               {data: [][]byte{nil}},
-		"frame without body":          {data: [][]byte{bare}},
-		"starts at 2":                 {frames: []*busv1.Frame{resultFrame(2, `{}`)}},
-		"number 0":                    {frames: []*busv1.Frame{resultFrame(0, `{}`)}},
-		"gap":                         {frames: []*busv1.Frame{progressFrame(1), resultFrame(3, `{}`)}},
-		"result twice over, reversed": {frames: []*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(1<<32-1, `{}`)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := bustest.Server(t)
-			peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
-				for _, d := range c.data {
-					_ = nc.Publish(msg.Reply, d)
-				}
-				sendFrames(t, nc, msg.Reply, c.frames...)
-			})
-			start := time.Now()
-			frame, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil)
-			if err == nil {
-				t.Fatalf("believed %v", frame)
-			}
-			fails(t, err, fault.PeerLost, fault.Unknown)
-			if took := time.Since(start); took > bustest.Promptly {
-				t.Errorf("said after %v", took)
-			}
-		})
-	}
-}
-
-// A frame delivered twice counts once.
-func TestFrameDeliveredTwiceCountsOnce(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	chunk := func(seq uint32, data string) *busv1.Frame {
-		return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte(data)}}}
-	}
-	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
-		sendFrames(t, nc, msg.Reply, progressFrame(1), progressFrame(1), chunk(2, `{"a":[1`), chunk(2, `{"a":[1`), progressFrame(1), chunk(3, ",2"), resultFrame(4, "]}"), resultFrame(4, "]}"))
-	})
-	caller := newCaller(t, url)
-	for range 20 {
-		heard := 0
-		frame, err := caller.Call(t.Context(), "svc", toolCall(`{}`), func(*busv1.Frame) { heard++ })
-		if err != nil || string(frame.GetResult().GetJson()) != `{"a":[1,2]}` || heard != 1 {
-			t.Fatalf("%d notifications, then %v, %v", heard, frame, err)
-		}
-	}
-}
-
 // A peer that sends without end is cut off, by memory and by time.
 func TestEndlessAnswerIsCutOff(t *testing.T) {
 	t.Parallel()

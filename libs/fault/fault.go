@@ -70,7 +70,7 @@ const (
 	// Conflict: another call or another change is in the way. An idempotency key was used for another
 	// call, or a call with it still runs (`retryAfterMs`, `unknown`). An approval was used already
 	// (`unknown`), or its tool has changed since. The resource or prompt has another version than
-	// expected, or exists already: `data.version`, or `data.uri` and `data.revision`, say at which it is.
+	// expected, or exists already: `data.version`, or `data.uri` and `data.revision`, say which it has.
 	Conflict Reason = "conflict"
 	// ApprovalRequired: the call is held until a person agrees. `POST /approvals/{approval}` or `busbar
 	// approve` decides on `data.approval`, until `data.expires`.

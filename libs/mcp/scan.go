@@ -66,40 +66,33 @@ func (s *scanner) message() error {
 
 // Valid checks one JSON value as strictly as Parse does.
 func Valid(b []byte, limits Limits) error {
-	limits = limits.orDefault()
-	if len(b) > limits.Bytes {
-		return fault.New(fault.TooLarge, "value is %d bytes; the limit is %d", len(b), limits.Bytes)
-	}
-	return scan(scanner{b: b, lim: limits}, func(s *scanner) error {
-		s.space()
-		if err := s.value(1, elsewhere); err != nil {
-			return err
-		}
-		s.space()
-		if s.i < len(s.b) {
-			return s.syntax("more bytes after the value")
-		}
-		return nil
-	})
+	return whole("value", b, limits, nil, func(s *scanner) error { return s.value(1, elsewhere) })
 }
 
 // Object is like Valid, for a value that must be an object without certain members.
 func Object(b []byte, limits Limits, without ...string) error {
-	limits = limits.orDefault()
-	if len(b) > limits.Bytes {
-		return fault.New(fault.TooLarge, "object is %d bytes; the limit is %d", len(b), limits.Bytes)
-	}
-	return scan(scanner{b: b, lim: limits, without: without}, func(s *scanner) error {
-		s.space()
+	return whole("object", b, limits, without, func(s *scanner) error {
 		if s.i >= len(s.b) || s.b[s.i] != '{' {
 			return s.syntax("expected an object")
 		}
-		if err := s.object(1, elsewhere); err != nil {
+		return s.object(1, elsewhere)
+	})
+}
+
+// whole checks that b has what read reads, and nothing more.
+func whole(what string, b []byte, limits Limits, without []string, read func(*scanner) error) error {
+	limits = limits.orDefault()
+	if len(b) > limits.Bytes {
+		return fault.New(fault.TooLarge, "%s is %d bytes; the limit is %d", what, len(b), limits.Bytes)
+	}
+	return scan(scanner{b: b, lim: limits, without: without}, func(s *scanner) error {
+		s.space()
+		if err := read(s); err != nil {
 			return err
 		}
 		s.space()
 		if s.i < len(s.b) {
-			return s.syntax("more bytes after the object")
+			return s.syntax("more bytes after the " + what)
 		}
 		return nil
 	})
@@ -165,50 +158,52 @@ func (s *scanner) value(depth int, where place) error {
 	}
 }
 
-func (s *scanner) tooDeep() error {
-	return fault.New(fault.InvalidRequest, "message is nested deeper than %d levels", s.lim.Depth)
-}
-
-func (s *scanner) array(depth int) error {
+// open reads the beginning of a container, and all of an empty one.
+func (s *scanner) open(depth int, end byte) (empty bool, err error) {
 	if depth > s.lim.Depth {
-		return s.tooDeep()
+		return false, fault.New(fault.InvalidRequest, "message is nested deeper than %d levels", s.lim.Depth)
 	}
 	s.i++
 	s.space()
-	if s.i < len(s.b) && s.b[s.i] == ']' {
+	if s.i < len(s.b) && s.b[s.i] == end {
 		s.i++
-		return nil
+		return true, nil
+	}
+	return false, nil
+}
+
+// next reads the comma before the next value of a container, or its end.
+func (s *scanner) next(end byte) (ended bool, err error) {
+	s.space()
+	if s.i >= len(s.b) {
+		return false, s.syntax("unexpected end")
+	}
+	c := s.b[s.i]
+	if c != ',' && c != end {
+		return false, s.syntax("expected , or " + string(rune(end)))
+	}
+	s.i++
+	return c == end, nil
+}
+
+func (s *scanner) array(depth int) error {
+	if empty, err := s.open(depth, ']'); empty || err != nil {
+		return err
 	}
 	for {
 		s.space()
 		if err := s.value(depth+1, elsewhere); err != nil {
 			return err
 		}
-		s.space()
-		if s.i >= len(s.b) {
-			return s.syntax("unexpected end")
-		}
-		switch s.b[s.i] {
-		case ',':
-			s.i++
-		case ']':
-			s.i++
-			return nil
-		default:
-			return s.syntax("expected , or ]")
+		if ended, err := s.next(']'); ended || err != nil {
+			return err
 		}
 	}
 }
 
 func (s *scanner) object(depth int, where place) error {
-	if depth > s.lim.Depth {
-		return s.tooDeep()
-	}
-	s.i++
-	s.space()
-	if s.i < len(s.b) && s.b[s.i] == '}' {
-		s.i++
-		return nil
+	if empty, err := s.open(depth, '}'); empty || err != nil {
+		return err
 	}
 	first := len(s.names)
 	var index map[string]struct{}
@@ -241,19 +236,9 @@ func (s *scanner) object(depth int, where place) error {
 		if where != elsewhere {
 			s.set(where, name, s.b[start:s.i:s.i])
 		}
-		s.space()
-		if s.i >= len(s.b) {
-			return s.syntax("unexpected end")
-		}
-		switch s.b[s.i] {
-		case ',':
-			s.i++
-		case '}':
-			s.i++
+		if ended, err := s.next('}'); ended || err != nil {
 			s.names = s.names[:first]
-			return nil
-		default:
-			return s.syntax("expected , or }")
+			return err
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // with its own certificate and accounts.
 type Flags struct {
 	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /healthz, /readyz and /metrics, for example 127.0.0.1:9100 (default: not served)."`
-	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token for /metrics. Required unless the address is loopback."`
+	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token for /metrics. A service needs it unless the address is loopback."`
 }
 
 // Listener is an open listener for a probe.

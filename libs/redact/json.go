@@ -159,6 +159,19 @@ var (
 	values = set("value", "val", "v")
 )
 
+// next begins a member or an element: with a comma, unless it is the first. Beyond the limits of
+// size and depth it skips the value.
+func (w *writer) next(first bool, depth int) (skipped bool, err error) {
+	if w.full() || depth >= maxDepth {
+		w.cut = true
+		return true, w.in.SkipValue()
+	}
+	if !first {
+		w.out = append(w.out, ',')
+	}
+	return false, nil
+}
+
 func (w *writer) object(depth int) error {
 	if _, err := w.in.ReadToken(); err != nil {
 		return err
@@ -177,15 +190,10 @@ func (w *writer) object(depth int) error {
 			return err
 		}
 		name := token.String()
-		if w.full() || depth >= maxDepth {
-			w.cut = true
-			if err := w.in.SkipValue(); err != nil {
-				return err
-			}
+		if skipped, err := w.next(first, depth); err != nil {
+			return err
+		} else if skipped {
 			continue
-		}
-		if !first {
-			w.out = append(w.out, ',')
 		}
 		first = false
 		if err := w.text(name); err != nil {
@@ -242,15 +250,10 @@ func (w *writer) array(depth int) error {
 	defer func() { w.inArray = inner }()
 	named, second, n := false, -1, 0
 	for w.in.PeekKind() != ']' {
-		if w.full() || depth >= maxDepth {
-			w.cut = true
-			if err := w.in.SkipValue(); err != nil {
-				return err
-			}
+		if skipped, err := w.next(first, depth); err != nil {
+			return err
+		} else if skipped {
 			continue
-		}
-		if !first {
-			w.out = append(w.out, ',')
 		}
 		first = false
 		start, text := len(w.out), w.in.PeekKind() == '"'

@@ -15,10 +15,10 @@ import (
 
 // ResourcePage is a part of a list of resources.
 type ResourcePage struct {
-	Resources []mcp.Resource
+	Resources []mcp.Resource `json:"resources"`
 	// Next is the cursor of the page after this one; empty for the last. At most
 	// 8 KiB.
-	Next string
+	Next string `json:"nextCursor,omitzero"`
 }
 
 // ListFunc lists resources from a cursor on, which is empty for the first page. A page has at most
@@ -72,9 +72,9 @@ func (s *Service) prefixReaderLocked(uri string) (read ReadFunc) {
 
 // PromptPage is a part of a list of prompts.
 type PromptPage struct {
-	Prompts []mcp.Prompt
+	Prompts []mcp.Prompt `json:"prompts"`
 	// Next is as in ResourcePage.
-	Next string
+	Next string `json:"nextCursor,omitzero"`
 }
 
 // ListPromptsFunc is the ListFunc of prompts.
@@ -121,69 +121,41 @@ type part struct {
 	Name string `json:"name,omitzero"`
 }
 
-func readPart(call *Call) (in part, err error) {
-	if err := json.Unmarshal(call.req.Arguments, &in); err != nil || in.Limit < 1 {
-		return in, fault.New(fault.InvalidParams, "%s of a service needs a limit", call.req.Method).Because(err)
+// listed returns the page that an edge asks for. list is nil if the service has no such list.
+func listed[L ~func(context.Context, *Call, string, int) (P, error), P any](ctx context.Context, call *Call, list L, named func(name string) (P, error)) (*busv1.Result, error) {
+	if list == nil {
+		return nil, methodNotFound(call.req.Method)
 	}
-	return in, nil
+	var in part
+	if err := json.Unmarshal(call.req.Arguments, &in); err != nil || in.Limit < 1 {
+		return nil, fault.New(fault.InvalidParams, "%s of a service needs a limit", call.req.Method).Because(err)
+	}
+	read := func() (P, error) { return list(ctx, call, in.Cursor, in.Limit) }
+	if in.Name != "" && named != nil {
+		read = func() (P, error) { return named(in.Name) }
+	}
+	page, err := read()
+	if err != nil {
+		return nil, err
+	}
+	data, err := marshal(page)
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
 }
 
 func (s *Service) listPrompts(ctx context.Context, call *Call) (*busv1.Result, error) {
 	list := look(s, func() ListPromptsFunc { return s.tenantPrompts.list })
-	if list == nil {
-		return nil, methodNotFound(call.req.Method)
-	}
-	in, err := readPart(call)
-	if err != nil {
-		return nil, err
-	}
-	var page PromptPage
-	if in.Name == "" {
-		page, err = list(ctx, call, in.Cursor, in.Limit)
-	} else {
-		var p *prompt
-		if p, err = s.prompt(ctx, call, in.Name); err == nil {
-			page.Prompts = []mcp.Prompt{p.prompt}
+	return listed(ctx, call, list, func(name string) (PromptPage, error) {
+		p, err := s.prompt(ctx, call, name)
+		if err != nil {
+			return PromptPage{}, err
 		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if page.Prompts == nil {
-		page.Prompts = []mcp.Prompt{}
-	}
-	data, err := marshal(struct {
-		Prompts []mcp.Prompt `json:"prompts"`
-		Next    string       `json:"nextCursor,omitzero"`
-	}{page.Prompts, page.Next})
-	if err != nil {
-		return nil, err
-	}
-	return &busv1.Result{Json: data}, nil
+		return PromptPage{Prompts: []mcp.Prompt{p.prompt}}, nil
+	})
 }
 
 func (s *Service) listResources(ctx context.Context, call *Call) (*busv1.Result, error) {
-	list := look(s, func() ListFunc { return s.list })
-	if list == nil {
-		return nil, methodNotFound(call.req.Method)
-	}
-	in, err := readPart(call)
-	if err != nil {
-		return nil, err
-	}
-	page, err := list(ctx, call, in.Cursor, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	if page.Resources == nil {
-		page.Resources = []mcp.Resource{}
-	}
-	data, err := marshal(struct {
-		Resources []mcp.Resource `json:"resources"`
-		Next      string         `json:"nextCursor,omitzero"`
-	}{page.Resources, page.Next})
-	if err != nil {
-		return nil, err
-	}
-	return &busv1.Result{Json: data}, nil
+	return listed(ctx, call, look(s, func() ListFunc { return s.list }), nil)
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -130,7 +129,7 @@ func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
 	next, retry := r.every, firstRetry
 	for {
 		// Instances that started together should not refresh together.
-		timer := time.NewTimer(time.Duration(float64(next) * (0.8 + 0.4*rand.Float64())))
+		timer := time.NewTimer(bus.Jitter(next))
 		select {
 		case <-r.due:
 			retry = firstRetry // there is something to read

@@ -1,6 +1,7 @@
 // Command reference writes the pages of docs/reference that follow from the code. A page has a
 // template in scripts/reference/pages with its prose; the tables come from struct tags, metrics,
-// reasons of errors, comments beside constants, and the catalogues of services. Start at pages.
+// reasons of errors, comments beside constants, the table of operations, and the catalogues of
+// services. It writes the contracts that follow from the operations, too. Start at pages.
 package main
 
 import (
@@ -77,11 +78,15 @@ func pages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]string{}
+	all, err := contracts(root)
+	if err != nil {
+		return nil, err
+	}
 	for path, functions := range map[string]template.FuncMap{
 		"settings.md": {"settings": found.tables, "compose": found.compose},
 		"metrics.md":  {"metrics": metrics.table},
 		"limits.md":   {"limits": bounds.table},
+		"doors.md":    {"operations": operations},
 		"errors.md": {
 			"protocol": func() string { return protocol(reasons) },
 			"doors":    func() string { return doors(reasons) },

@@ -68,10 +68,11 @@ func (m *metrics) table(path string) string {
 			notes += wrap("- "+quoted(one.name)+": "+more, "  ")
 		}
 	}
-	if notes != "" {
+	shown := table([]string{"name", "kind", "labels", "what"}, rows)
+	if notes != "" && !strings.Contains(shown, "\n\n- ") { // otherwise the list goes on
 		notes = "\n" + notes
 	}
-	return table([]string{"name", "kind", "labels", "what"}, rows) + notes
+	return shown + notes
 }
 
 func (m *metrics) left() error {

@@ -28,7 +28,7 @@ func table(header []string, rows [][]string) string {
 			cells = slices.Clone(cells)
 			first, more := split(text)
 			if cells[i] = first; more == "" || utf8.RuneCountInString(first) > maxCell {
-				cells[i], more = "below", text
+				cells[i], more = "see below", text
 			}
 			rest = append(rest, strings.TrimSuffix(more, ".")+".")
 		}

@@ -39,10 +39,10 @@ func (AcceptTools) Help() string {
   busbar access accept --access access.yaml --all --yes
 
 With "pin: strict" in the policy file a tool is offered only as an operator has
-accepted it. This shows what a service says of it now, and how that differs from
-what was accepted last, and asks. All edges obey within a moment. It takes a NATS
-user that may write accepted definitions and publish to the audit trail, which
-records it: the user "operator". The policy file says whose the tools are.
+accepted it. This shows the definition that a service offers now, and how it differs
+from the accepted one, and asks. All edges follow within a moment. It needs the secret
+of NATS user "operator"; the audit trail records it. The policy file says which
+service owns which tool.
 
 Exit status: 0 accepted, or nothing to accept; 1 not accepted.`
 }

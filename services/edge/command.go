@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/join"
@@ -28,7 +29,7 @@ type Command struct {
 	AuditSpool string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Directory where records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	//limit:process a stopping edge still takes requests, if `/readyz` was asked for
 	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long a stopping edge still takes requests while /readyz says that it stops (default ${default}). The edge skips this if nobody asked for /readyz in the last 30 s. 0 means not at all."`
-	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must do so."`
+	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody. A proxy must authenticate callers."`
 }
 
 // StorageFlags say how the bus stores its data. The tags are read by kong.
@@ -72,26 +73,37 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	forgotten, err := c.OpenIdentity(&cfg)
+	e, stop, err := Start(ctx, connecting, conn, cfg, c.IdentityFlags, c.TraceFlags)
 	if err != nil {
 		return err
 	}
-	defer forgotten()
-	traces, err := c.OpenTraces(ctx, &cfg)
-	if err != nil {
-		return err
-	}
-	defer traces.Close()
-	e, err := New(connecting, conn, cfg)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+	defer stop()
 	for _, warning := range e.Warnings() {
 		slog.Warn(warning)
 	}
 	lifecycle.Print(out, slog.LevelInfo, fmt.Sprintf("busbar edge is ready: %s nats=%s", l, conn.URL()))
 	return e.ServeAll(ctx, l)
+}
+
+// Start makes an edge with the authentication and traces of its flags. starting bounds the start,
+// ctx the traces. closed closes the edge and both; it is nil if there is an error.
+func Start(ctx, starting context.Context, conn *bus.Conn, cfg Config, who IdentityFlags, spans TraceFlags) (_ *Edge, closed func(), err error) {
+	forget, err := who.OpenIdentity(&cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	traces, err := spans.OpenTraces(ctx, &cfg)
+	if err != nil {
+		forget()
+		return nil, nil, err
+	}
+	e, err := New(starting, conn, cfg)
+	if err != nil {
+		traces.Close()
+		forget()
+		return nil, nil, err
+	}
+	return e, func() { e.Close(); traces.Close(); forget() }, nil
 }
 
 // IssueToken makes the token with which people on this machine read the audit trail. It

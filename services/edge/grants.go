@@ -27,8 +27,8 @@ func (ListGrants) Help() string {
 	return `Example: busbar access services --nats nats://127.0.0.1:4222
 
 Prints the section "services" of a policy file that grants each service now on
-the bus what it offers and says of itself. Read it before you put it into the
-file: whatever it does not grant, services do not get.`
+the bus what it offers and asks for. Read it before you put it into the file:
+services get nothing that it does not grant.`
 }
 
 // Run prints the section to out.

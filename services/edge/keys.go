@@ -53,9 +53,9 @@ func (CreateKey) Help() string {
 The key is printed once and kept nowhere: clients send it as
 "Authorization: Bearer bb_…". The audit trail records it.
 
-On a bus that asks who joins, say where it is and show the operator's secret:
+On a bus with users, name its server and the operator's secret:
 --nats tls://nats.example:4222 --nats-nkey operator.secret, which "busbar
-nats-config" makes. On the machine of "busbar dev" nothing need be said.`
+nats-config" makes. On the machine of "busbar dev", neither is needed.`
 }
 
 // Validate implements kong's interface.

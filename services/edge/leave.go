@@ -11,7 +11,7 @@ import (
 // watched is how long a request for /readyz counts as a sign that somebody looks after
 // the edge, such as a balancer or an orchestrator.
 //
-//limit:process a stopping edge takes no requests if `/readyz` was last asked for longer ago than
+//limit:process a stopping edge takes no requests if nobody asked for `/readyz` within
 const watched = 30 * time.Second
 
 // leaving is the end of an edge that gets its requests from others. They need a moment to

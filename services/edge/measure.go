@@ -35,16 +35,16 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
 	})
-	m.Gauge("busbar_catalogue_mended", "Places in the schemas of tools that were true or false, which clients do not take.", func() float64 {
+	m.Gauge("busbar_catalogue_mended", "Places in schemas of tools where true or false, which clients reject, was replaced.", func() float64 {
 		return float64(len(e.live.Now().Mended()))
 	})
-	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
+	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers although they belong to another service.", func() float64 {
 		return float64(len(e.live.Now().Conflicts()))
 	})
 	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.storage.Away())) })
 	m.MustRegister(sizes{e.storage}, floods{e.live})
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := cache.Counts(); return float64(hits) })
-	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
+	m.Counter("busbar_cache_misses_total", "Calls of cacheable tools for which no result was kept.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(cache.Size()) })
 	e.measurePolicy()
 	if e.trail == nil {
@@ -67,7 +67,7 @@ var (
 	storeHolds   = prometheus.NewDesc("busbar_bus_storage_messages", "Messages in a bucket or stream of the bus.", []string{"store"}, nil)
 	storeServers = prometheus.NewDesc("busbar_bus_storage_servers", "NATS servers that keep a bucket or stream.", []string{"store"}, nil)
 	storeGone    = prometheus.NewDesc("busbar_bus_storage_servers_away", "NATS servers among them that do not answer.", []string{"store"}, nil)
-	storeShare   = prometheus.NewDesc("busbar_bus_storage_share_bytes", "Size of what a service has in a bucket that services write, of the largest, when it was last read.", []string{"store", "service"}, nil)
+	storeShare   = prometheus.NewDesc("busbar_bus_storage_share_bytes", "Bytes of a service in a bucket that services write, for the largest shares, when last read.", []string{"store", "service"}, nil)
 )
 
 // Describe implements prometheus.Collector.

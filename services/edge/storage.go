@@ -59,10 +59,10 @@ func (ApplyBus) Help() string {
   busbar bus apply --nats nats://127.0.0.1:4222
   busbar bus apply --nats-replicas 3 --nats tls://nats.example:4222 --nats-nkey edge.secret
 
-Makes the buckets and streams that are missing, sets what this release demands
-of the others, and puts them on so many servers; edges do the same when they
-start, but never put one on fewer servers. Their contents stay. On a bus that
-asks who joins, it takes the secret of the edges.`
+Creates the buckets and streams that are missing, brings the settings of the others
+up to this release, and sets how many servers keep each. Edges do the same when they
+start, but never lower that number. The contents stay. On a bus with users it needs
+the secret of the edges.`
 }
 
 // Run makes them, and prints that.

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -34,7 +33,7 @@ func (r *resources) relay(ctx context.Context, _ *bus.Conn) error {
 	defer timer.Stop()
 	failing := false
 	for {
-		wait := time.Duration(float64(relayEvery) * (0.8 + 0.4*rand.Float64()))
+		wait := bus.Jitter(relayEvery)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -23,13 +23,13 @@ import (
 // shopRows are the rows of docs/explanation/comparison.md about one server that is written three
 // times: a client's request, and a part of the answer of the official SDK, FastMCP and Busbar.
 var shopRows = []struct{ row, method, params, official, fastMCP, busbar string }{
-	{"tools with results of their schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
+	{"results match the tool's schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
 	{"a default is filled in", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair"}}`, `{"total":80}`, `{"total":80}`, `{"total":80}`},
 	{"bounds hold before the handler runs", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair","quantity":101}}`, `"isError":true`, `"code":-32602`, `/quantity`},
-	{"a choice that is not there is refused", "tools/call", `{"name":"shop_get","arguments":{"name":"bed"}}`, `"isError":true`, `"code":-32602`, `/name`},
+	{"a value outside the choices is refused", "tools/call", `{"name":"shop_get","arguments":{"name":"bed"}}`, `"isError":true`, `"code":-32602`, `/name`},
 	{"a resource", "resources/read", `{"uri":"shop://items"}`, `\"price\":80`, `\"price\":80`, `\"price\":80`},
 	{"a template", "resources/read", `{"uri":"shop://items/lamp"}`, `\"price\":30`, `\"price\":30`, `\"price\":30`},
-	{"a template refuses what is not there", "resources/read", `{"uri":"shop://items/bed"}`, `"error"`, `"error"`, `"error"`},
+	{"a template refuses an unknown item", "resources/read", `{"uri":"shop://items/bed"}`, `"error"`, `"error"`, `"error"`},
 	{"a prompt", "prompts/get", `{"name":"shop_praise","arguments":{"name":"lamp"}}`, `Praise our lamp for 30 euros.`, `Praise our lamp for 30 euros.`, `Praise our lamp for 30 euros.`},
 	{"its argument completes itself", "completion/complete", `{"ref":{"type":"ref/prompt","name":"shop_praise"},"argument":{"name":"name","value":"c"}}`, `"values":["chair"]`, `"values":["chair"]`, `"values":["chair"]`},
 	{"the template's variable, too", "completion/complete", `{"ref":{"type":"ref/resource","uri":"shop://items/{name}"},"argument":{"name":"name","value":"l"}}`, `"values":["lamp"]`, `"values":["lamp"]`, `"values":["lamp"]`},

@@ -44,6 +44,7 @@ type planted struct {
 const (
 	gatewayDir  = "services/edge/gateway/"
 	busDir      = "libs/bus/"
+	flowDir     = "libs/bus/internal/flow/"
 	auditDir    = "services/edge/audit/"
 	storeDir    = "services/edge/store/"
 	resourceDir = "services/resource/"
@@ -57,11 +58,11 @@ var bugs = []planted{
 	{name: "a repeated call has another one's answer", program: busbarProgram, calls: history.Keyed, seen: []oracle.Name{oracle.Answer},
 		edits: []edit{{gatewayDir + "replay.go", "Json: r.Result, Meta", "Json: []byte(`{\"content\":[]}`), Meta"}}},
 	{name: "a permit that was given is forgotten", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed, oracle.Doubled},
-		edits: []edit{{busDir + "permit.go", "a.permitted = a.permitsSent > 0", "a.permitted = false"}}},
+		edits: []edit{{flowDir + "step.go", "if e.OK {\n\t\t\ts.Phase = Permitted", "if false {\n\t\t\ts.Phase = Permitted"}}},
 	{name: "what may have run is made again", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Doubled},
-		edits: []edit{{busDir + "call.go", "return !a.stalled && (unrun || a.options.Harmless)", "return true"}}},
+		edits: []edit{{flowDir + "again.go", "return s.End != Stalled && (unrun || s.Harmless)", "return true"}}},
 	{name: "executed is no, whatever ran", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed},
-		edits: []edit{{busDir + "call.go", "if a.asks && !a.permitted && !a.refused {", "if a.asks {"}}},
+		edits: []edit{{flowDir + "again.go", "case s.End != Refused && s.Unbegun():", "case s.Guard == Asked:"}}},
 	{name: "a cancelled call runs on", program: ledgerProgram, calls: history.Impatient, seen: []oracle.Name{oracle.Late},
 		edits: []edit{{busDir + "server.go", "		call.abort()\n", "		_ = call.abort\n"}}},
 	{name: "a time limit is not obeyed", program: ledgerProgram, calls: history.Overdue, seen: []oracle.Name{oracle.Late},

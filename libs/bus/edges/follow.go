@@ -9,6 +9,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/flow"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -120,17 +121,17 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 func (f *follower) givesUp(quiet, missing time.Duration, served func() bool) (pending *busv1.Frame, _ error) {
 	begun := f.stream.service != ""
 	switch {
-	case missing >= bus.MaxSilence:
+	case missing >= flow.MaxSilence:
 		return nil, historyLost()
 	case f.pending != nil && !served():
 		return f.pending, nil
-	case !begun && quiet >= bus.MaxSilence && !served(),
-		!begun && quiet >= 4*bus.MaxSilence:
+	case !begun && quiet >= flow.MaxSilence && !served(),
+		!begun && quiet >= 4*flow.MaxSilence:
 		// Frames existed before the client could come back for the rest.
 		return nil, historyLost()
-	case f.pending == nil && quiet >= bus.MaxSilence && !served(),
+	case f.pending == nil && quiet >= flow.MaxSilence && !served(),
 		// A live instance would have sent a frame by now.
-		f.pending == nil && quiet >= 4*bus.MaxSilence:
+		f.pending == nil && quiet >= 4*flow.MaxSilence:
 		return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
 	}
 	return nil, nil

@@ -10,7 +10,7 @@ import (
 // MaxClockOffset is how far the clock of a process may differ from most of the bus before it logs a
 // warning. Calls are not affected (ADR 0016), but sealed, kept and recorded data has wall-clock times.
 //
-//limit:process difference of a process's clock from most others of the bus | its log has a warning
+//limit:process difference of a process's clock from most clocks on the bus | its log has a warning
 const MaxClockOffset = 5 * time.Second
 
 // beatsCompared is how many of an instance's last heartbeats are compared; the fastest counts.

@@ -110,7 +110,7 @@ func (s *Storage) check(ctx context.Context, one store) State {
 		wrong("a service with more than its share begins nothing new there; from nine tenths on, edges remove the oldest of what it has beyond its share",
 			mend, "it is nearly full: %d of %d MiB, %d of %d entries%s", state.Bytes>>20, state.Limit>>20, info.State.Msgs, info.Config.MaxMsgs, who)
 	case one.keys == 0 && state.Limit > 0 && float64(state.Bytes) >= nearlyFull*float64(state.Limit):
-		wrong("full, it takes no more", fmt.Sprintf("nats stream edit %s --max-bytes %d", one.stream, 2*state.Limit), "it is nearly full: %d of %d MiB", state.Bytes>>20, state.Limit>>20)
+		wrong("full, it takes no more", enlarge(one.stream, 2*state.Limit), "it is nearly full: %d of %d MiB", state.Bytes>>20, state.Limit>>20)
 	}
 	if c := info.Cluster; c != nil && c.Name != "" {
 		if state.Leader = c.Leader; c.Leader == "" {
@@ -134,10 +134,15 @@ func (s *Storage) check(ctx context.Context, one store) State {
 	return state
 }
 
+// enlarge is the command that makes a stream larger. Only the user of the edges may do that.
+func enlarge(stream string, bytes int64) string {
+	return fmt.Sprintf("nats --nkey edge.secret --inbox-prefix _INBOX.edge stream edit %s --max-bytes %d", stream, bytes)
+}
+
 // filler names the service with the most entries in a shared bucket, and a fix. The sizes of
 // entries are known only to edges, which have a metric for them.
 func filler(ctx context.Context, found jetstream.Stream, one store) (who, mend string) {
-	mend = fmt.Sprintf("nats stream edit %s --max-bytes %d, if services need as much", one.stream, 2*found.CachedInfo().Config.MaxBytes)
+	mend = enlarge(one.stream, 2*found.CachedInfo().Config.MaxBytes) + ", if services need as much"
 	info, err := found.Info(ctx, jetstream.WithSubjectFilter(subject.Key(one.bucket, ">")))
 	if err != nil {
 		return "", mend

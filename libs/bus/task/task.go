@@ -35,7 +35,7 @@ const (
 	// answers to its questions and for its result to be fetched.
 	Margin = time.Hour
 	// MaxTimeout is the longest time limit of a tool that becomes a task.
-	//limit:time longest run of a task | a longer `timeout` of the policy file counts as this
+	//limit:time longest run of a task | a longer `timeout` of the access file counts as this
 	MaxTimeout = Age - Margin
 	// Poll is how long clients are asked to wait between two requests for a task.
 	Poll = time.Second

@@ -22,7 +22,7 @@ const (
 	maxWhen = 4 << 10
 	// maxCost bounds what one condition computes for a call, in units of CEL: some
 	// milliseconds.
-	//limit:call cost of evaluating a condition of the policy file, in units of CEL | `forbidden`
+	//limit:call cost of evaluating a condition of the access file, in units of CEL | `forbidden`
 	maxCost = 100_000
 )
 

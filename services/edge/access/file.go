@@ -13,12 +13,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/yamljson"
+	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
 // MaxFile bounds a policy file, bytes.
 //
-//limit:policy a policy file
+//limit:policy an access file
 const MaxFile = 1 << 20
 
 // File is a policy file as it is written. docs/reference/access.md says what its members mean.
@@ -85,7 +86,7 @@ type Condition struct {
 type Issuer struct {
 	Issuer string `json:"issuer"`
 	// Audience is this server, as tokens name it.
-	Audience texts `json:"audience"`
+	Audience oauth.Strings `json:"audience"`
 	// Resource is the URL of the MCP endpoint, if no audience is that URL.
 	Resource string `json:"resource,omitzero"`
 	// Principal, Tenant and Roles are names of claims.
@@ -128,22 +129,6 @@ type Certificate struct {
 	Tenant    string   `json:"tenant,omitzero"`
 	Roles     []string `json:"roles,omitzero"`
 	Program   bool     `json:"program,omitzero"`
-}
-
-// texts is a list, or a single text.
-type texts []string
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() == '[' {
-		return json.UnmarshalDecode(d, (*[]string)(t))
-	}
-	var one string
-	if err := json.UnmarshalDecode(d, &one); err != nil {
-		return err
-	}
-	*t = texts{one}
-	return nil
 }
 
 // ParseError lists the errors of a policy file, by line.

@@ -176,7 +176,7 @@ func TestMistakes(t *testing.T) {
 		"roles: {a: {limits: {concurrent: -1}}}":                                               "concurrent is a number of calls",
 		"roles: {a: {approve: [prompts/x]}}":                                                   "is of no tool",
 		"\nprincipals:\n  anna:\n    roles: [boss]":                                            `line 4: there is no role "boss"`,
-		"principals: {anonymous: {}}":                                                          "the list anonymous",
+		"principals: {anonymous: {}}":                                                          "list its roles under anonymous",
 		"anonymous: [x]":                                                                       `there is no role "x"`,
 		"conditions: [{on: tools/a, when: 'args.a ='}]":                                        "line 1: ERROR",
 		"conditions: [{on: tools/a, when: 'principal.nam'}]":                                   "undeclared reference",

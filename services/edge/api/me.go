@@ -25,8 +25,8 @@ type Me struct {
 }
 
 // Me describes the caller of a request.
-func (s *Server) Me(ctx context.Context, c Caller) (*Me, error) {
-	who, roles, err := s.gateway.Me(ctx, c.Call(gateway.MethodMe, "", nil, nil))
+func (s *Server) Me(ctx context.Context, c Caller, _ None) (*Me, error) {
+	who, roles, err := s.gateway.Me(ctx, c.Call(gateway.MethodMe, "", nil))
 	if err != nil {
 		return nil, err
 	}

@@ -83,53 +83,85 @@ func first(a, b *string) *string {
 	return b
 }
 
-// CreateResource stores a new resource and returns its metadata.
-func (s *Server) CreateResource(ctx context.Context, c Caller, in *ResourceInput) (jsontext.Value, error) {
-	arguments, err := in.arguments(nil)
+// Write is the input of a change to resources: the URI of the resource, unless it is made,
+// the revision that it must have, 0 for any, and its members.
+type Write struct {
+	URI      string
+	Revision int64
+	Resource *ResourceInput
+}
+
+// Written is the metadata of a resource that was written.
+type Written struct {
+	Entry   jsontext.Value
+	Created bool
+}
+
+// CreateResource stores a new resource.
+func (s *Server) CreateResource(ctx context.Context, c Caller, w Write) (*Written, error) {
+	arguments, err := w.Resource.arguments(nil)
 	if err != nil {
 		return nil, err
 	}
-	if in.URI != nil {
-		if err := s.unseen(ctx, c, *in.URI); err != nil {
+	if uri := w.Resource.URI; uri != nil {
+		if err := s.unseen(ctx, c, *uri); err != nil {
 			return nil, err
 		}
 	}
-	return s.write(ctx, c, toolCreate, arguments)
+	entry, err := s.write(ctx, c, toolCreate, arguments)
+	return &Written{entry, true}, err
 }
 
-// UpdateResource changes the given members of a resource. revision is the one that the
-// resource must have, 0 for any.
-func (s *Server) UpdateResource(ctx context.Context, c Caller, uri string, revision int64, in *ResourceInput) (jsontext.Value, error) {
-	more := map[string]any{"uri": uri}
-	if revision > 0 {
-		more["expectedRevision"] = revision
+// PatchResource changes the given members of a resource.
+func (s *Server) PatchResource(ctx context.Context, c Caller, w Write) (*Written, error) {
+	return s.update(ctx, c, w, "a resource keeps its uri")
+}
+
+// PutResource changes a resource, or creates it. It creates with the same key, so that a
+// repeated request finds the key and gets the same answer.
+func (s *Server) PutResource(ctx context.Context, c Caller, w Write) (*Written, error) {
+	updated, err := s.update(ctx, c, w, "the body names another uri than the path")
+	missing, made := fault.Is(err, fault.UnknownResource), fault.Is(err, fault.Conflict) && c.IdempotencyKey != ""
+	if w.Revision > 0 || !missing && !made {
+		return updated, err
+	}
+	w.Resource.URI = &w.URI
+	created, failed := s.CreateResource(ctx, c, w)
+	if failed != nil && made {
+		return nil, err // the key belongs to another call after all
+	}
+	return created, failed
+}
+
+// update changes the given members of a resource. other is the error for another URI.
+func (s *Server) update(ctx context.Context, c Caller, w Write, other string) (*Written, error) {
+	if w.Resource.URI != nil && *w.Resource.URI != w.URI {
+		return nil, fault.New(fault.InvalidRequest, "%s", other)
+	}
+	entry, err := s.change(ctx, c, toolUpdate, w, w.Resource)
+	return &Written{Entry: entry}, err
+}
+
+// DeleteResource removes a resource.
+func (s *Server) DeleteResource(ctx context.Context, c Caller, w Write) (None, error) {
+	_, err := s.change(ctx, c, toolDelete, w, &ResourceInput{})
+	return None{}, err
+}
+
+// change calls a tool that changes a resource, with more members.
+func (s *Server) change(ctx context.Context, c Caller, tool string, w Write, in *ResourceInput) (jsontext.Value, error) {
+	more := map[string]any{"uri": w.URI}
+	if w.Revision > 0 {
+		more["expectedRevision"] = w.Revision
 	}
 	arguments, err := in.arguments(more)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.unseen(ctx, c, uri); err != nil {
+	if err := s.unseen(ctx, c, w.URI); err != nil {
 		return nil, err
 	}
-	return s.write(ctx, c, toolUpdate, arguments)
-}
-
-// DeleteResource removes a resource. revision is the one that the resource must have, 0
-// for any.
-func (s *Server) DeleteResource(ctx context.Context, c Caller, uri string, revision int64) error {
-	more := map[string]any{"uri": uri}
-	if revision > 0 {
-		more["expectedRevision"] = revision
-	}
-	arguments, err := json.Marshal(more)
-	if err != nil {
-		return err
-	}
-	if err := s.unseen(ctx, c, uri); err != nil {
-		return err
-	}
-	_, err = s.write(ctx, c, toolDelete, arguments)
-	return err
+	return s.write(ctx, c, tool, arguments)
 }
 
 // unseen refuses to change a resource that must stay hidden from its caller. A writer by
@@ -147,41 +179,48 @@ func (s *Server) unseen(ctx context.Context, c Caller, uri string) error {
 
 // write calls one of the tools. If they are not there, nothing can be written.
 func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jsontext.Value) (jsontext.Value, error) {
-	result, replayed, err := s.DoOnce(ctx, c.Call(mcp.MethodToolsCall, tool, arguments, nil), nil)
-	if replayed && c.Replayed != nil {
-		c.Replayed()
-	}
+	r, err := toolResult(s.do(ctx, c, c.Call(mcp.MethodToolsCall, tool, arguments)))
 	switch {
 	case fault.Is(err, fault.UnknownTool):
 		return nil, fault.New(fault.Unavailable, "no service stores resources for you; an operator runs the resource service, and says who may use it")
 	case err != nil:
 		return nil, c.OfBody(forms.Resource, err)
-	}
-	r, err := ReadResult(result)
-	if err != nil {
-		return nil, err
-	}
-	if r.IsError {
+	case r.IsError:
 		return nil, c.OfBody(forms.Resource, fault.New(fault.InvalidParams, "%s", r.Text()).Ran(fault.Unknown))
 	}
 	return r.StructuredContent, nil
 }
 
-// ReadResource returns the metadata of a resource, and its contents, a JSON array.
-func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (about *mcp.Resource, contents jsontext.Value, err error) {
-	answer, err := s.gateway.Do(ctx, c.Call(mcp.MethodResourcesRead, uri, nil, nil), nil)
+// Contents are a resource with its contents, a JSON array.
+type Contents struct {
+	URI         string         `json:"uri"`
+	Name        string         `json:"name,omitzero"`
+	Title       string         `json:"title,omitzero"`
+	Description string         `json:"description,omitzero"`
+	MIMEType    string         `json:"mimeType,omitzero"`
+	Contents    jsontext.Value `json:"contents"`
+	// Result is the same as MCP has it.
+	Result jsontext.Value `json:"-"`
+}
+
+// ReadResource reads a resource.
+func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (*Contents, error) {
+	answer, err := s.gateway.Do(ctx, c.Call(mcp.MethodResourcesRead, uri, nil), c.OnFrame)
 	result, err := Outcome(answer, err)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var read struct {
 		Contents jsontext.Value `json:"contents"`
 	}
 	if err := json.Unmarshal(result, &read); err != nil {
-		return nil, nil, fault.From(err)
+		return nil, fault.From(err)
 	}
-	about, err = s.about(ctx, c, uri, answer.Result.Meta)
-	return about, read.Contents, err
+	about, err := s.about(ctx, c, uri, answer.Result.Meta)
+	if err != nil {
+		return nil, err
+	}
+	return &Contents{uri, about.Name, about.Title, about.Description, about.MIMEType, read.Contents, result}, nil
 }
 
 // about is the metadata that the service sent with the contents; without it, the

@@ -8,7 +8,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Members of a sampling request and its result that these doors name differently from
@@ -22,14 +21,13 @@ var (
 )
 
 // Sample asks the configured model. request is a sampling request with the names of these
-// doors or of MCP. The result has role, content, model and stop_reason. For onFrame see
-// Caller.Call.
-func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value, onFrame gateway.OnFrame) (jsontext.Value, error) {
+// doors or of MCP. The result has role, content, model and stop_reason.
+func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value) (jsontext.Value, error) {
 	params, err := rename(request, samplingIn)
 	if err != nil {
 		return nil, c.OfBody(mcp.MethodSample, err)
 	}
-	result, err := s.Do(ctx, c.Call(mcp.MethodSample, "", params, onFrame), onFrame)
+	result, err := s.do(ctx, c, c.Call(mcp.MethodSample, "", params))
 	if err != nil {
 		return nil, err
 	}

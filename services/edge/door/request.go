@@ -97,16 +97,15 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 		Drain(w, r)
 		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
 	}
-	control := http.NewResponseController(w)
 	// A deadline is set only when the time has passed: nearly every body is here already,
 	// and a timer costs less than two deadlines. Not every writer has deadlines (a test's
 	// recorder does not); the server's writers do. A stream of HTTP/2 is not touched any
 	// more when its request is over.
 	if r.ProtoMajor < 2 {
-		slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
+		slow := time.AfterFunc(bodyTime, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })
 		defer slow.Stop()
 	} else {
-		_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge()

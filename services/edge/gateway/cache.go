@@ -73,9 +73,9 @@ func cached(cfg *Config) link {
 			}
 			if k, ok := cache.results.GetIfPresent(key); ok {
 				cache.hits.Add(1)
-				share := budget.From(ctx)
-				share.For(r.Account)
-				if err := share.Take(len(k.result.Json)); err != nil {
+				meter := budget.From(ctx)
+				meter.For(r.Account)
+				if err := meter.Take(len(k.result.Json)); err != nil {
 					return nil, err
 				}
 				// A copy: later code may change the result.

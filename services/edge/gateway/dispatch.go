@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -48,7 +49,7 @@ func dispatch(cfg *Config) link {
 			deadline := time.Now().Add(r.timeLimit())
 			req := r.request(deadline)
 			var err error
-			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
+			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, slices.MinFunc([]time.Time{deadline, time.Now().Add(maxDelegation)}, time.Time.Compare)); err != nil {
 				return nil, err
 			}
 			frame, err := r.send(ctx, cfg, req)
@@ -99,13 +100,6 @@ func answerOf(f *busv1.Frame) *Answer {
 		Result: f.GetResult(), InputRequired: f.GetInputRequired(),
 		Disconnect: f.GetDisconnect(), Sent: f.GetSent(),
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // timeLimit is the longest that a call may take.

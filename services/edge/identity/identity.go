@@ -66,8 +66,7 @@ type Authenticator struct {
 	now       atomic.Pointer[state]
 
 	mu      sync.Mutex
-	onEnded map[int]func(string)
-	next    int
+	onEnded map[*func(string)]struct{}
 }
 
 // state is Settings in use.
@@ -82,7 +81,7 @@ type state struct {
 // New returns an authenticator with ways besides tokens and certificates. It lets nobody in before
 // Configure.
 func New(ways ...Way) *Authenticator {
-	a := &Authenticator{ways: ways, onEnded: map[int]func(string){}}
+	a := &Authenticator{ways: ways, onEnded: map[*func(string)]struct{}{}}
 	verifier, err := oauth.New(nil, nil)
 	if err != nil {
 		panic(err) // without issuers there is no error
@@ -145,21 +144,19 @@ func (a *Authenticator) Revoked(ctx context.Context, credential string) (bool, e
 func (a *Authenticator) OnEnded(f func(credential string)) (stop func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := a.next
-	a.next++
-	a.onEnded[n] = f
+	a.onEnded[&f] = struct{}{}
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.onEnded, n)
+		delete(a.onEnded, &f)
 	}
 }
 
 func (a *Authenticator) ended(credential string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, f := range a.onEnded {
-		f(credential)
+	for f := range a.onEnded {
+		(*f)(credential)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +91,7 @@ func (k *Keys) follow(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		k.mu.RLock()
-		next := time.Duration(float64(resyncTime) * (0.8 + 0.4*rand.Float64()))
+		next := bus.Jitter(resyncTime)
 		if k.known == nil {
 			next = time.Second
 		}

@@ -18,7 +18,7 @@ import (
 type ProxyFlags struct {
 	Header       string   `name:"auth-proxy-header" env:"BUSBAR_AUTH_PROXY_HEADER" placeholder:"NAME" help:"Header in which a proxy names the caller, such as X-Forwarded-User. It is accepted only from --auth-proxy-from and refused from other addresses."`
 	TenantHeader string   `name:"auth-proxy-tenant-header" env:"BUSBAR_AUTH_PROXY_TENANT_HEADER" placeholder:"NAME" help:"Header in which the proxy names the caller's tenant."`
-	RolesHeader  string   `name:"auth-proxy-roles-header" env:"BUSBAR_AUTH_PROXY_ROLES_HEADER" placeholder:"NAME" help:"Header in which the proxy lists the caller's roles, such as X-Forwarded-Groups. Commas separate them."`
+	RolesHeader  string   `name:"auth-proxy-roles-header" env:"BUSBAR_AUTH_PROXY_ROLES_HEADER" placeholder:"NAME" help:"Header in which the proxy lists the caller's roles, such as X-Forwarded-Groups. Commas separate the roles."`
 	From         []string `name:"auth-proxy-from" env:"BUSBAR_AUTH_PROXY_FROM" placeholder:"NETWORK" help:"Networks of the proxies, such as 10.0.0.0/8. Their X-Forwarded-For names the client's address."`
 }
 

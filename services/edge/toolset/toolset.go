@@ -14,7 +14,7 @@ import (
 // Limits of toolsets.
 const (
 	// MaxSets is the limit of sets in one policy file, MaxMembers of members in one set.
-	//limit:policy@MaxSets toolsets in a policy file
+	//limit:policy@MaxSets toolsets in an access file
 	//limit:policy@MaxMembers members and patterns of a toolset
 	MaxSets, MaxMembers = 100, 1000
 	// MaxName, MaxTitle and MaxDescription bound the texts of a member, in bytes.

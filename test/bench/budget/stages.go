@@ -34,7 +34,7 @@ var Stages = []Stage{
 	{"links state, check", []string{"services/edge/gateway.state.", "services/edge/gateway.check."}},
 	{"link dispatch", []string{"services/edge/gateway.dispatch.", "services/edge/gateway.(*run).request"}},
 	{"request: marshal, seal", []string{"libs/bus.(*attempt).send", "libs/bus.(*sealer).seal", "libs/bus.(*sealer).sum", "libs/bus.sent"}},
-	{"request: instance, deadline, answer", []string{"libs/bus.", "libs/bus/edges.", "libs/bus/internal/wire.", "libs/tracing."}},
+	{"request: instance, deadline, answer", []string{"libs/bus.", "libs/bus/edges.", "libs/bus/internal/flow.", "libs/bus/internal/wire.", "libs/tracing."}},
 	{"NATS client: publish", []string{client, "main.subscribe.func"}},
 	{"NATS client: flush", []string{client + "(*Conn).flusher", client + "(*natsWriter).", client + "(*timeoutWriter)."}},
 	{"NATS client: read", []string{client + "(*Conn).readLoop", client + "(*Conn).parse", client + "(*Conn).processMsg", client + "(*Conn).waitForMsgs", client + "(*natsReader)."}},

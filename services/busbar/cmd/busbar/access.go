@@ -62,7 +62,7 @@ func (accessExplainCommand) Help() string {
   busbar access explain --access access.yaml --as u-17 --tenant acme --role analyst resources/note://1
   busbar access explain --access access.yaml tools/echo
 
-Asks no edge: conditions about the target are asked as of a tool that writes.
+No edge is asked. In conditions, the target counts as a tool that is not read-only.
 
 Exit status: 0 allowed; 1 denied; 2 wrong usage.`
 }
@@ -113,8 +113,9 @@ func (accessLimitsCommand) Help() string {
   BUSBAR_TOKEN=… busbar access limits
   busbar access limits --as anna --tenant acme --json
 
-Everybody may ask for their own limits and their tenant's. Asking does not count. The limits of others need the token in the edge's data
-directory, on the edge's own machine.
+Everybody may ask for their own limits and their tenant's. Asking does not count.
+The limits of others need the token in the edge's data directory, on the edge's own
+machine.
 
 Exit status: 0 done; 2 wrong usage; 3 the edge refused; 4 it could not be reached.`
 }

@@ -118,8 +118,8 @@ func (auditTailCommand) Help() string {
 
 Events are printed in the order in which they reach the trail: a call at its end.
 If the connection is lost, it tries again, and goes on after the last event.
-Its questions are recorded, two events a minute, and not printed.
---timeout is for each question.
+Its own requests are recorded, as at most two events a minute, and not printed.
+--timeout is for each request.
 
 Exit status: 0 done, also after Ctrl-C; 2 wrong usage; 3 the edge refused; 4 the
 trail could not be read.`

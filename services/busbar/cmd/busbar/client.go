@@ -121,7 +121,7 @@ standard input, and @@x is the text @x.
 On a terminal, the user is asked to approve a call that needs approval, and to
 answer a tool's questions. Without a terminal the call is held until "busbar
 approve" decides. A call with --once that ran before returns its first answer, and
-standard error says so.
+standard error says so. --once does nothing for a read-only tool: it runs each time.
 
 Exit status: 0 done; 1 the tool reported an error; 2 wrong usage; 3 the edge
 refused the call, or you did; 4 the edge could not be reached, or the outcome is

@@ -108,21 +108,11 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	forgotten, err := c.OpenIdentity(&cfg)
+	e, stop, err := edge.Start(ctx, starting, edgeConn, cfg, c.IdentityFlags, c.TraceFlags)
 	if err != nil {
 		return err
 	}
-	defer forgotten()
-	traces, err := c.OpenTraces(ctx, &cfg)
-	if err != nil {
-		return err
-	}
-	defer traces.Close()
-	e, err := edge.New(starting, edgeConn, cfg)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+	defer stop()
 	stored := make(chan struct{})
 	close(stored) // edge.New did
 	fleet, err := startFleet(starting, dir, services, c.DatabaseURL, stored)

@@ -103,21 +103,11 @@ func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out 
 		return err
 	}
 	defer closed()
-	forgotten, err := new(edge.IdentityFlags).OpenIdentity(&cfg)
+	e, stop, err := edge.Start(ctx, starting, conn, cfg, edge.IdentityFlags{}, c.TraceFlags)
 	if err != nil {
 		return err
 	}
-	defer forgotten()
-	traces, err := c.OpenTraces(ctx, &cfg)
-	if err != nil {
-		return err
-	}
-	defer traces.Close()
-	e, err := edge.New(starting, conn, cfg)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+	defer stop()
 	if err := await(e); err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ func (topCommand) Help() string {
 Shows each instance on the bus: calls and errors per second, the times within which
 50% and 99% of the calls ended, used slots, calls that wait for a slot, and calls
 and errors since the instance started. Press t to switch between instances and
-tools, and q to quit. It asks each instance once for each measurement. If standard
+tools, and q to quit. Each instance counts its first 256 tools; calls of others
+appear only in its total. It asks each instance once for each measurement. If standard
 output is not a terminal, it prints each measurement below the last one.`
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
 // assigns reports whether a text has the form name=value.
@@ -26,7 +28,7 @@ func assign(schema jsontext.Value, texts []string, read func(file string) ([]byt
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, &UsageError{Message: fmt.Sprintf("%q: %v", clipped(text), errNoName)}
+			return nil, &UsageError{Message: fmt.Sprintf("%q: %v", terminal.Clip(text, errorWidth), errNoName)}
 		}
 		if file, is := strings.CutPrefix(value, "@"); is && !strings.HasPrefix(file, "@") {
 			b, err := read(file)
@@ -98,7 +100,7 @@ func (b *branch) set(s *shape, path, parent, text string) error {
 	case of == nil:
 		return unknownParameter(s, called, name)
 	case name == "" || deeper && rest == "" || strings.Count(called, ".") > maxPath:
-		return &UsageError{Message: fmt.Sprintf("%q: %v", clipped(path), errNoName)}
+		return &UsageError{Message: fmt.Sprintf("%q: %v", terminal.Clip(path, errorWidth), errNoName)}
 	}
 	child := b.members[name]
 	switch {

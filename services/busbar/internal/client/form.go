@@ -9,7 +9,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
+
+// errorWidth is how much of a text an error shows, in cells.
+const errorWidth = 60
 
 // shape is what a schema says of a value, as far as it says how a text becomes one.
 type shape struct {
@@ -142,7 +147,7 @@ func (s *shape) value(text string) (jsontext.Value, error) {
 		}
 		return slices.Concat(jsontext.Value("["), v, jsontext.Value("]")), nil
 	}
-	return nil, fmt.Errorf("%q is not %s", clipped(text), aType(s.types))
+	return nil, fmt.Errorf("%q is not %s", terminal.Clip(text, errorWidth), aType(s.types))
 }
 
 // choice is the value of an enum that a text stands for.
@@ -152,7 +157,7 @@ func (s *shape) choice(text string) (jsontext.Value, error) {
 			return v, nil
 		}
 	}
-	return nil, fmt.Errorf("%q is not one of %s", clipped(text), strings.Join(s.choices(), ", "))
+	return nil, fmt.Errorf("%q is not one of %s", terminal.Clip(text, errorWidth), strings.Join(s.choices(), ", "))
 }
 
 func isInteger(text string) bool {
@@ -183,15 +188,6 @@ func aType(types []string) string {
 		}
 	}
 	return strings.Join(all, " or ")
-}
-
-// clipped is as much of a text as an error shows.
-func clipped(text string) string {
-	const most = 60
-	if r := []rune(text[:min(len(text), 4*most)]); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return text
 }
 
 // form is an object schema whose members are filled in one by one.

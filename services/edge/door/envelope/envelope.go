@@ -114,12 +114,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.many(w, r, who, body)
 		return
 	}
-	call, err := read(body, who)
-	if err != nil {
-		answer(w, failure(err), err)
-		return
+	call, err := read(body)
+	var result *api.Result
+	if err == nil {
+		result, err = h.cfg.API.CallTool(r.Context(), who, call)
 	}
-	result, err := h.cfg.API.Do(r.Context(), call, nil)
 	answer(w, outcome(result, err), err)
 }
 
@@ -140,11 +139,12 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 	out := door.NewArray(w, "[", "]")
 	h.cfg.API.BatchInOrder(ctx, 0, func(yield func(*gateway.Call, error) bool) {
 		for _, action := range actions {
-			if !yield(read(action, who)) {
+			c, err := read(action)
+			if !yield(c.Call(who), err) {
 				return
 			}
 		}
-	}, func(_ int, result jsontext.Value, err error) {
+	}, func(_ int, result *api.Result, err error) {
 		one := outcome(result, err)
 		if err != nil {
 			f := fault.From(err)
@@ -157,35 +157,31 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 	out.End()
 }
 
-func read(b []byte, who api.Caller) (*gateway.Call, error) {
+func read(b []byte) (call api.ToolCall, err error) {
 	var in request
 	var do action
-	err := json.Unmarshal(b, &in)
+	err = json.Unmarshal(b, &in)
 	if err == nil && in.Action != nil {
 		err = json.Unmarshal(in.Action, &do, json.RejectUnknownMembers(true))
 	}
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		return nil, fault.New(fault.InvalidRequest, "action has a name and parameters, and nothing else")
+		return call, fault.New(fault.InvalidRequest, "action has a name and parameters, and nothing else")
 	case err != nil:
-		return nil, fault.New(fault.InvalidRequest, `a request is {"version":"1.0","action":{"name":…,"parameters":{…}}}`).Because(err)
+		return call, fault.New(fault.InvalidRequest, `a request is {"version":"1.0","action":{"name":…,"parameters":{…}}}`).Because(err)
 	case in.Version != version:
-		return nil, fault.New(fault.InvalidRequest, "version must be %q", version)
+		return call, fault.New(fault.InvalidRequest, "version must be %q", version)
 	case do.Name == "":
-		return nil, fault.New(fault.InvalidRequest, "action.name is missing")
+		return call, fault.New(fault.InvalidRequest, "action.name is missing")
 	case do.Parameters != nil && do.Parameters.Kind() != '{':
-		return nil, fault.New(fault.InvalidParams, "action.parameters must be an object")
+		return call, fault.New(fault.InvalidParams, "action.parameters must be an object")
 	}
-	return who.Call(mcp.MethodToolsCall, do.Name, do.Parameters, nil), nil
+	return api.ToolCall{Name: do.Name, Parameters: do.Parameters}, nil
 }
 
 // outcome is the response to an action: the tool's structured result, or its content if
 // it has none.
-func outcome(result jsontext.Value, err error) response {
-	var r *api.Result
-	if err == nil {
-		r, err = api.ReadResult(result)
-	}
+func outcome(r *api.Result, err error) response {
 	switch {
 	case err != nil:
 		return failure(err)

@@ -12,20 +12,91 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// root has the resolvers of each kind of operation.
+// root has the resolvers of each kind of operation. The library finds them by the names of
+// their fields; each is a codec of one of api.Operations.
 type root struct {
 	api     *api.Server
 	closing <-chan struct{}
 }
 
 // Query implements the library's convention.
-func (r *root) Query() any { return &query{r.api} }
+func (r *root) Query() any {
+	s := r.api
+	return &struct {
+		GetTools        func(context.Context) ([]*tool, error)
+		GetTool         func(context.Context, byName) (*tool, error)
+		GetResources    func(context.Context) ([]*resource, error)
+		GetResource     func(context.Context, byURI) (*resource, error)
+		GetPrompts      func(context.Context) ([]*prompt, error)
+		GetPrompt       func(context.Context, byName) (*prompt, error)
+		GetApprovals    func(context.Context) ([]*approval, error)
+		GetApproval     func(context.Context, byID) (*approval, error)
+		GetElicitations func(context.Context) ([]*elicitation, error)
+		GetElicitation  func(context.Context, byID) (*elicitation, error)
+	}{
+		all(s.Tools, as[*api.Tool, tool]), one[byName](s.FindTool, as[*api.Tool, tool]),
+		all(s.Resources, as[jsontext.Value, resource]), one[byURI](s.ReadResource, as[*api.Contents, resource]),
+		all(s.Prompts, as[jsontext.Value, prompt]), one[byName](s.FindPrompt, as[jsontext.Value, prompt]),
+		all(s.Approvals, as[api.Held, approval]), one[byID](s.FindHeld, as[*api.Held, approval]),
+		all(s.Asking, as[api.Elicitation, elicitation]), one[byID](s.FindElicitation, as[*api.Elicitation, elicitation]),
+	}
+}
 
 // Mutation implements the library's convention.
-func (r *root) Mutation() any { return &mutation{r.api} }
+func (r *root) Mutation() any {
+	s := r.api
+	return &struct {
+		ExecuteTool       func(context.Context, toolArguments) (*toolResult, error)
+		ExecuteTools      func(context.Context, toolInputs) ([]*toolSlot, error)
+		ExecutePrompt     func(context.Context, promptArguments) (*promptResult, error)
+		CreateResource    func(context.Context, resourceArguments) (*resource, error)
+		Approve           func(context.Context, decision) (*toolResult, error)
+		AnswerElicitation func(context.Context, responses) (*toolResult, error)
+	}{
+		one[toolArguments](s.CallTool, newToolResult), r.executeTools,
+		one[promptArguments](s.FillPrompt, as[jsontext.Value, promptResult]),
+		one[resourceArguments](s.CreateResource, func(w *api.Written) (*resource, error) { return as[jsontext.Value, resource](w.Entry) }),
+		one[decision](s.Decide, newToolResult), one[responses](s.Respond, newToolResult),
+	}
+}
 
 // Subscription implements the library's convention.
 func (r *root) Subscription() any { return &subscription{r.api, r.closing} }
+
+// all resolves a list.
+func all[In, Out, T any](do func(context.Context, api.Caller, In) (api.List[Out], error), show func(Out) (*T, error)) func(context.Context) ([]*T, error) {
+	return func(ctx context.Context) ([]*T, error) {
+		var everything In
+		l, err := do(ctx, callerOf(ctx), everything)
+		if err != nil {
+			return nil, fail(err)
+		}
+		out := make([]*T, len(l.Entries))
+		for i, e := range l.Entries {
+			if out[i], err = show(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+}
+
+// one resolves a field with arguments.
+func one[A interface {
+	input(ctx context.Context) (In, error)
+}, In, Out, T any](do func(context.Context, api.Caller, In) (Out, error), show func(Out) (*T, error)) func(context.Context, A) (*T, error) {
+	return func(ctx context.Context, arguments A) (*T, error) {
+		in, err := arguments.input(ctx)
+		if err != nil {
+			return nil, fail(err)
+		}
+		out, err := do(ctx, callerOf(ctx), in)
+		if err != nil {
+			return nil, fail(err)
+		}
+		return show(out)
+	}
+}
 
 // callerKey is the context key of the caller.
 type (
@@ -39,183 +110,66 @@ func callerOf(ctx context.Context) api.Caller {
 	return who
 }
 
-type named struct{ Name string }
-
-type query struct{ api *api.Server }
-
-// GetTools resolves getTools.
-func (q *query) GetTools(ctx context.Context) ([]*tool, error) {
-	all, _, err := q.api.Tools(ctx, callerOf(ctx), "", 0)
-	if err != nil {
-		return nil, fail(err)
+// Arguments of fields.
+type (
+	byName        struct{ Name string }
+	byURI         struct{ URI string }
+	byID          struct{ ID string }
+	toolArguments struct{ Input toolInput }
+	toolInput     struct {
+		Name           string
+		Parameters     *JSON
+		IdempotencyKey *string
 	}
-	out := make([]*tool, len(all))
-	for i, t := range all {
-		out[i] = newTool(t)
+	toolInputs struct {
+		Inputs   []toolInput
+		Parallel *int32
 	}
-	return out, nil
-}
-
-// GetTool resolves getTool.
-func (q *query) GetTool(ctx context.Context, in named) (*tool, error) {
-	t, err := q.api.FindTool(ctx, callerOf(ctx), in.Name)
-	if err != nil {
-		return nil, fail(err)
-	}
-	return newTool(t), nil
-}
-
-// GetResources resolves getResources.
-func (q *query) GetResources(ctx context.Context) ([]*resource, error) {
-	all, _, err := q.api.Resources(ctx, callerOf(ctx), "", 0)
-	return each(all, err, newResource)
-}
-
-// GetResource resolves getResource.
-func (q *query) GetResource(ctx context.Context, in struct{ URI string }) (*readResource, error) {
-	about, raw, err := q.api.ReadResource(ctx, callerOf(ctx), in.URI)
-	if err != nil {
-		return nil, fail(err)
-	}
-	out := &readResource{resource: *shownResource(about)}
-	if err := read(raw, &out.Contents); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// GetPrompts resolves getPrompts.
-func (q *query) GetPrompts(ctx context.Context) ([]*prompt, error) {
-	all, _, err := q.api.Prompts(ctx, callerOf(ctx), "", 0)
-	return each(all, err, newPrompt)
-}
-
-// GetPrompt resolves getPrompt.
-func (q *query) GetPrompt(ctx context.Context, in named) (*prompt, error) {
-	entry, err := q.api.FindPrompt(ctx, callerOf(ctx), in.Name)
-	if err != nil {
-		return nil, fail(err)
-	}
-	return newPrompt(entry)
-}
-
-func each[T any](entries []jsontext.Value, err error, make1 func(jsontext.Value) (*T, error)) ([]*T, error) {
-	if err != nil {
-		return nil, fail(err)
-	}
-	out := make([]*T, len(entries))
-	for i, e := range entries {
-		if out[i], err = make1(e); err != nil {
-			return nil, err
+	promptArguments struct {
+		Input struct {
+			Name      string
+			Arguments *JSON
 		}
 	}
-	return out, nil
-}
+	resourceArguments struct{ Input resourceInput }
+	// resourceInput is read by the rules of a resource's body.
+	resourceInput struct {
+		is  *api.ResourceInput
+		err error
+	}
+	decision struct {
+		ID      string
+		Approve bool
+	}
+	responses struct {
+		ID        string
+		Responses JSON
+	}
+)
 
-type mutation struct{ api *api.Server }
+func (a byName) input(context.Context) (string, error) { return a.Name, nil }
+func (a byURI) input(context.Context) (string, error)  { return a.URI, nil }
+func (a byID) input(context.Context) (string, error)   { return a.ID, nil }
 
-type toolInput struct {
-	Name           string
-	Parameters     *JSON
-	IdempotencyKey *string
-}
+func (a toolArguments) input(context.Context) (api.ToolCall, error) { return a.Input.call() }
 
 // call is the call that the input asks for.
-func (in *toolInput) call(ctx context.Context, onFrame gateway.OnFrame) (*gateway.Call, error) {
-	parameters, err := in.Parameters.object("parameters")
-	if err != nil {
-		return nil, err
+func (in *toolInput) call() (c api.ToolCall, err error) {
+	c = api.ToolCall{Name: in.Name, IdempotencyKey: in.IdempotencyKey}
+	if c.Parameters, err = in.Parameters.object("parameters"); err == nil && in.IdempotencyKey != nil {
+		err = mcp.CheckIdempotencyKey(*in.IdempotencyKey)
 	}
-	if in.IdempotencyKey != nil {
-		if err := mcp.CheckIdempotencyKey(*in.IdempotencyKey); err != nil {
-			return nil, err
-		}
-	}
-	c := &api.BatchCall{Name: in.Name, Parameters: parameters, IdempotencyKey: in.IdempotencyKey}
-	return c.Call(callerOf(ctx), onFrame), nil
+	return c, err
 }
 
-// ExecuteTool resolves executeTool.
-func (m *mutation) ExecuteTool(ctx context.Context, in struct{ Input toolInput }) (*toolResult, error) {
-	call, err := in.Input.call(ctx, nil)
-	if err != nil {
-		return nil, fail(err)
-	}
-	result, err := m.api.Do(ctx, call, nil)
-	if err != nil {
-		return nil, fail(err)
-	}
-	return newToolResult(result)
+func (a promptArguments) input(ctx context.Context) (c api.PromptCall, err error) {
+	c.Name = a.Input.Name
+	c.Arguments, err = a.Input.Arguments.object("arguments")
+	return c, callerOf(ctx).OfBody(mcp.MethodPromptsGet, err)
 }
 
-// maxInputs bounds executeTools.
-//
-//limit:message inputs of `executeTools` | `too_large`
-const maxInputs = 1_000
-
-// ExecuteTools resolves executeTools.
-func (m *mutation) ExecuteTools(ctx context.Context, in struct {
-	Inputs   []toolInput
-	Parallel *int32
-}) ([]*toolSlot, error) {
-	if len(in.Inputs) > maxInputs {
-		return nil, fail(fault.New(fault.TooLarge, "executeTools takes at most %d inputs", maxInputs))
-	}
-	parallel := 0
-	if in.Parallel != nil {
-		parallel = int(*in.Parallel)
-	}
-	slots := make([]*toolSlot, len(in.Inputs))
-	m.api.Batch(ctx, parallel, func(yield func(*gateway.Call, error) bool) {
-		for i := range in.Inputs {
-			if !yield(in.Inputs[i].call(ctx, nil)) {
-				return
-			}
-		}
-	}, func(i int, result jsontext.Value, err error) { slots[i] = newToolSlot(result, err) })
-	return slots, nil
-}
-
-// ExecutePrompt resolves executePrompt.
-func (m *mutation) ExecutePrompt(ctx context.Context, in struct {
-	Input struct {
-		Name      string
-		Arguments *JSON
-	}
-}) (*promptResult, error) {
-	arguments, err := in.Input.Arguments.object("arguments")
-	if err != nil {
-		return nil, fail(callerOf(ctx).OfBody(mcp.MethodPromptsGet, err))
-	}
-	result, err := m.api.Do(ctx, callerOf(ctx).Call(mcp.MethodPromptsGet, in.Input.Name, arguments, nil), nil)
-	if err != nil {
-		return nil, fail(err)
-	}
-	var is struct {
-		Description string `json:"description,omitzero"`
-		Messages    []struct {
-			Role    string         `json:"role"`
-			Content jsontext.Value `json:"content"`
-		} `json:"messages"`
-	}
-	if err := read(result, &is); err != nil {
-		return nil, err
-	}
-	out := &promptResult{Description: text(is.Description), Messages: make([]*message, len(is.Messages))}
-	for i, m := range is.Messages {
-		c, err := newContent(m.Content)
-		if err != nil {
-			return nil, err
-		}
-		out.Messages[i] = &message{m.Role, c}
-	}
-	return out, nil
-}
-
-// resourceInput is the input of createResource, read by the rules of a resource's body.
-type resourceInput struct {
-	is  *api.ResourceInput
-	err error
+func (a resourceArguments) input(context.Context) (api.Write, error) {
+	return api.Write{Resource: a.Input.is}, a.Input.err
 }
 
 // ImplementsGraphQLType implements the library's convention.
@@ -232,16 +186,38 @@ func (r *resourceInput) UnmarshalGraphQL(in any) error {
 	return nil
 }
 
-// CreateResource resolves createResource.
-func (m *mutation) CreateResource(ctx context.Context, in struct {
-	Input resourceInput
-}) (*resource, error) {
-	if in.Input.err != nil {
-		return nil, fail(in.Input.err)
+func (a decision) input(context.Context) (api.Decision, error) {
+	return api.Decision{Approval: a.ID, Approve: &a.Approve}, nil
+}
+
+func (a responses) input(context.Context) (r api.Answers, err error) {
+	r.Elicitation = a.ID
+	r.Responses, err = a.Responses.object("responses")
+	return r, err
+}
+
+// maxInputs bounds executeTools.
+//
+//limit:message inputs of `executeTools` | `too_large`
+const maxInputs = 1_000
+
+// executeTools resolves a batch.
+func (r *root) executeTools(ctx context.Context, in toolInputs) ([]*toolSlot, error) {
+	if len(in.Inputs) > maxInputs {
+		return nil, fail(fault.New(fault.TooLarge, "executeTools takes at most %d inputs", maxInputs))
 	}
-	entry, err := m.api.CreateResource(ctx, callerOf(ctx), in.Input.is)
-	if err != nil {
-		return nil, fail(err)
+	parallel := 0
+	if in.Parallel != nil {
+		parallel = int(*in.Parallel)
 	}
-	return newResource(entry)
+	slots := make([]*toolSlot, len(in.Inputs))
+	r.api.Batch(ctx, parallel, func(yield func(*gateway.Call, error) bool) {
+		for i := range in.Inputs {
+			c, err := in.Inputs[i].call()
+			if !yield(c.Call(callerOf(ctx)), err) {
+				return
+			}
+		}
+	}, func(i int, result *api.Result, err error) { slots[i] = newToolSlot(result, err) })
+	return slots, nil
 }

@@ -3,8 +3,6 @@ package graphql
 import (
 	"context"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
@@ -30,7 +28,7 @@ type toolEvent struct {
 	progress *api.Progress
 	log      *api.Log
 	ended    bool
-	result   jsontext.Value
+	result   *api.Result
 	err      error
 }
 
@@ -78,9 +76,10 @@ type logged struct {
 const pendingEvents = 64
 
 // ExecuteTool resolves executeTool.
-func (s *subscription) ExecuteTool(ctx context.Context, in struct{ Input toolInput }) (<-chan *toolEvent, error) {
+func (s *subscription) ExecuteTool(ctx context.Context, in toolArguments) (<-chan *toolEvent, error) {
 	events := make(chan *toolEvent, pendingEvents)
-	onFrame := func(f *busv1.Frame) {
+	who := callerOf(ctx)
+	who.OnFrame = func(f *busv1.Frame) {
 		p, l := api.ReadFrame(f)
 		if p == nil && l == nil {
 			return
@@ -90,13 +89,13 @@ func (s *subscription) ExecuteTool(ctx context.Context, in struct{ Input toolInp
 		default:
 		}
 	}
-	call, err := in.Input.call(ctx, onFrame)
+	call, err := in.input(ctx)
 	if err != nil {
 		return nil, fail(err)
 	}
 	spawn(ctx, func() {
 		defer close(events)
-		result, err := s.api.Do(ctx, call, onFrame)
+		result, err := s.api.CallTool(ctx, who, call)
 		select {
 		case events <- &toolEvent{ended: true, result: result, err: err}:
 		case <-ctx.Done():

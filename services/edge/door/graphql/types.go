@@ -1,6 +1,7 @@
 package graphql
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"fmt"
 	"math"
@@ -34,6 +35,12 @@ func (j *JSON) UnmarshalGraphQL(v any) error {
 func (j JSON) MarshalJSON() ([]byte, error) { return j, nil }
 
 var _ stdjson.Marshaler = JSON(nil) // with which the library writes scalars
+
+// UnmarshalJSON keeps the value unchanged.
+func (j *JSON) UnmarshalJSON(b []byte) error {
+	*j = bytes.Clone(b)
+	return nil
+}
 
 // value is a JSON value that may be absent.
 func value(v jsontext.Value) *JSON {
@@ -75,132 +82,108 @@ func text(s string) *string {
 	return &s
 }
 
+// emptyIsNull makes an empty string null.
+var emptyIsNull = json.WithUnmarshalers(json.UnmarshalFunc(func(b []byte, to **string) error {
+	var s string
+	err := json.Unmarshal(b, &s)
+	*to = text(s)
+	return err
+}))
+
+// read reads a value that a service wrote.
+func read(v jsontext.Value, to any) error {
+	if err := json.Unmarshal(v, to, emptyIsNull); err != nil {
+		return failure{fault.New(fault.Internal, "the service wrote something that this door cannot read").Because(err)}
+	}
+	return nil
+}
+
+// as is the output of an operation as a type of the schema, by way of its JSON.
+func as[Out, T any](out Out) (*T, error) {
+	v, raw := any(out).(jsontext.Value)
+	if !raw {
+		var err error
+		if v, err = json.Marshal(out, json.Deterministic(true)); err != nil {
+			return nil, fail(err)
+		}
+	}
+	to := new(T)
+	return to, read(v, to)
+}
+
 type tool struct {
-	Name, Description         string
-	Title                     *string
-	InputSchema               JSON
-	OutputSchema, Annotations *JSON
-	RequiresUserApproval      bool
+	Name                 string  `json:"name"`
+	Title                *string `json:"title"`
+	Description          string  `json:"description"`
+	InputSchema          JSON    `json:"input_schema"`
+	OutputSchema         *JSON   `json:"output_schema"`
+	Annotations          *JSON   `json:"annotations"`
+	RequiresUserApproval bool    `json:"requires_user_approval"`
 }
 
-func newTool(t *api.Tool) *tool {
-	return &tool{
-		Name: t.Name, Description: t.Description, Title: text(t.Title), InputSchema: JSON(t.InputSchema),
-		OutputSchema: value(t.OutputSchema), Annotations: value(t.Annotations), RequiresUserApproval: t.RequiresUserApproval,
-	}
-}
-
-// resource is a resource without its contents.
+// resource is a resource, and its contents if it is read. MIMEType is both mime_type and
+// mimeType.
 type resource struct {
-	URI                      string
-	Name, Title, Description *string
-	mime                     *string
-}
-
-// MimeType resolves both mime_type and mimeType.
-func (r *resource) MimeType() *string { return r.mime }
-
-func newResource(entry jsontext.Value) (*resource, error) {
-	var in mcp.Resource
-	if err := read(entry, &in); err != nil {
-		return nil, err
-	}
-	return shownResource(&in), nil
-}
-
-func shownResource(in *mcp.Resource) *resource {
-	return &resource{URI: in.URI, Name: text(in.Name), Title: text(in.Title), Description: text(in.Description), mime: text(in.MIMEType)}
-}
-
-// readResource is a resource with its contents.
-type readResource struct {
-	resource
-	Contents []*contents
+	URI         string      `json:"uri"`
+	Name        *string     `json:"name"`
+	Title       *string     `json:"title"`
+	Description *string     `json:"description"`
+	MIMEType    *string     `json:"mimeType"`
+	Contents    []*contents `json:"contents"`
 }
 
 type contents struct {
-	URI  string  `json:"uri"`
-	MIME string  `json:"mimeType,omitzero"`
-	Text *string `json:"text,omitzero"`
-	Blob *string `json:"blob,omitzero"`
+	URI      string  `json:"uri"`
+	MIMEType *string `json:"mimeType"`
+	Text     *string `json:"text"`
+	Blob     *string `json:"blob"`
 }
 
-// MimeType resolves both mime_type and mimeType.
-func (c *contents) MimeType() *string { return text(c.MIME) }
+// UnmarshalJSON keeps empty strings: an empty text is a text.
+func (c *contents) UnmarshalJSON(b []byte) error {
+	type parts contents
+	err := json.Unmarshal(b, (*parts)(c))
+	if c.MIMEType != nil {
+		c.MIMEType = text(*c.MIMEType)
+	}
+	return err
+}
 
 type prompt struct {
-	Name               string
-	Title, Description *string
-	Arguments          []*promptArgument
-}
-
-type promptArgument struct {
-	Name        string
-	Description *string
-	Required    bool
-}
-
-func newPrompt(entry jsontext.Value) (*prompt, error) {
-	var in mcp.Prompt
-	if err := read(entry, &in); err != nil {
-		return nil, err
-	}
-	out := &prompt{Name: in.Name, Title: text(in.Title), Description: text(in.Description), Arguments: make([]*promptArgument, len(in.Arguments))}
-	for i, a := range in.Arguments {
-		out.Arguments[i] = &promptArgument{a.Name, text(a.Description), a.Required}
-	}
-	return out, nil
+	Name        string  `json:"name"`
+	Title       *string `json:"title"`
+	Description *string `json:"description"`
+	Arguments   []*struct {
+		Name        string  `json:"name"`
+		Description *string `json:"description"`
+		Required    bool    `json:"required"`
+	} `json:"arguments"`
 }
 
 type promptResult struct {
-	Description *string
-	Messages    []*message
-}
-
-type message struct {
-	Role    string
-	Content *content
+	Description *string `json:"description"`
+	Messages    []*struct {
+		Role    string   `json:"role"`
+		Content *content `json:"content"`
+	} `json:"messages"`
 }
 
 // content is one part of a result.
 type content struct {
-	Type             string
-	Text, Data, mime *string
-	URI, Name        *string
-	All              JSON
+	Type     string  `json:"type"`
+	Text     *string `json:"text"`
+	Data     *string `json:"data"`
+	MIMEType *string `json:"mimeType"`
+	URI      *string `json:"uri"`
+	Name     *string `json:"name"`
+	All      JSON    `json:"-"`
 }
 
-// MimeType resolves both mime_type and mimeType.
-func (c *content) MimeType() *string { return c.mime }
-
-func newContent(v jsontext.Value) (*content, error) {
-	var in struct {
-		Type string  `json:"type"`
-		Text *string `json:"text,omitzero"`
-		Data *string `json:"data,omitzero"`
-		MIME *string `json:"mimeType,omitzero"`
-		URI  *string `json:"uri,omitzero"`
-		Name *string `json:"name,omitzero"`
-	}
-	if err := read(v, &in); err != nil {
-		return nil, err
-	}
-	return &content{Type: in.Type, Text: in.Text, Data: in.Data, mime: in.MIME, URI: in.URI, Name: in.Name, All: JSON(v)}, nil
-}
-
-func newContents(list jsontext.Value) ([]*content, error) {
-	var parts []jsontext.Value
-	if err := read(list, &parts); err != nil {
-		return nil, err
-	}
-	out := make([]*content, len(parts))
-	for i, p := range parts {
-		var err error
-		if out[i], err = newContent(p); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+// UnmarshalJSON keeps the whole, and empty strings.
+func (c *content) UnmarshalJSON(b []byte) error {
+	type parts content
+	c.All = bytes.Clone(b)
+	return json.Unmarshal(b, (*parts)(c))
 }
 
 type toolResult struct {
@@ -209,49 +192,50 @@ type toolResult struct {
 	IsError           bool
 }
 
-func newToolResult(result jsontext.Value) (*toolResult, error) {
-	r, err := api.ReadResult(result)
-	if err != nil {
-		return nil, fail(err)
-	}
-	parts, err := newContents(r.Content)
-	if err != nil {
-		return nil, err
-	}
-	return &toolResult{parts, value(r.StructuredContent), r.IsError}, nil
+func newToolResult(r *api.Result) (*toolResult, error) {
+	out := &toolResult{StructuredContent: value(r.StructuredContent), IsError: r.IsError}
+	return out, read(r.Content, &out.Content)
 }
 
 // toolSlot is the outcome of one call of many.
 type toolSlot struct {
-	Content                 *[]*content
-	StructuredContent       *JSON
-	IsError                 bool
-	Error, Reason, Executed *string
-	Next                    *string
-	RetryAfterMs            *int32
-	Data                    *JSON
+	Content           *[]*content `json:"content"`
+	StructuredContent *JSON       `json:"structured_content"`
+	IsError           bool        `json:"is_error"`
+	Error             *string     `json:"error"`
+	Reason            *string     `json:"reason"`
+	Executed          *string     `json:"executed"`
+	Next              *string     `json:"next"`
+	RetryAfterMs      *int32      `json:"retry_after_ms"`
+	Data              *JSON       `json:"data"`
 }
 
-func newToolSlot(result jsontext.Value, err error) *toolSlot {
-	if err == nil {
-		var r *toolResult
-		if r, err = newToolResult(result); err == nil {
-			return &toolSlot{Content: &r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
-		}
-	}
-	s := api.NewSlot(nil, err, forms.GraphQL)
-	out := &toolSlot{IsError: true, Error: text(s.Error), Reason: text(string(s.Reason)), Executed: text(string(s.Executed)), Next: text(s.Next), Data: value(s.Data)}
-	if s.RetryAfterMS > 0 {
-		ms := int32(min(s.RetryAfterMS, math.MaxInt32))
-		out.RetryAfterMs = &ms
+func newToolSlot(r *api.Result, err error) *toolSlot {
+	slot := api.NewSlot(r, err, forms.GraphQL)
+	slot.RetryAfterMS = min(slot.RetryAfterMS, math.MaxInt32)
+	out, err := as[api.Slot, toolSlot](slot)
+	if err != nil {
+		return newToolSlot(nil, err)
 	}
 	return out
 }
 
-// read reads a value that a service wrote.
-func read(v jsontext.Value, to any) error {
-	if err := json.Unmarshal(v, to); err != nil {
-		return failure{fault.New(fault.Internal, "the service wrote something that this door cannot read").Because(err)}
-	}
-	return nil
+// approval is a call that waits for a person.
+type approval struct {
+	Approval   string  `json:"approval"`
+	Principal  string  `json:"principal"`
+	Name       string  `json:"name"`
+	Title      *string `json:"title"`
+	Shown      *string `json:"shown"`
+	Parameters *JSON   `json:"parameters"`
+	Expires    string  `json:"expires"`
+}
+
+// elicitation is a call whose tool asks.
+type elicitation struct {
+	Elicitation string  `json:"elicitation"`
+	Name        string  `json:"name"`
+	Title       *string `json:"title"`
+	Requests    *JSON   `json:"requests"`
+	Expires     string  `json:"expires"`
 }

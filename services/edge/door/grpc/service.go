@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,81 +22,80 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// service answers the calls.
+// service answers the calls. Its methods are codecs of api.Operations, which protoc wants
+// to be methods.
 type service struct {
 	gatewayv1.UnimplementedGatewayServiceServer
 	api *api.Server
 }
 
-func pageSize(limit uint32) (int, error) {
-	switch {
-	case limit == 0:
-		return defaultPage, nil
-	case limit > maxPage:
-		return 0, fault.New(fault.InvalidParams, "limit is at most %d", maxPage)
+// page reads which part of a list a request asks for.
+func page(r interface {
+	GetCursor() string
+	GetLimit() uint32
+}) (api.Page, error) {
+	limit := r.GetLimit()
+	if limit > maxPage {
+		return api.Page{}, fault.New(fault.InvalidParams, "limit is at most %d", maxPage)
 	}
-	return int(limit), nil
+	return api.Page{Cursor: r.GetCursor(), Limit: int(cmp.Or(limit, defaultPage))}, nil
+}
+
+// list lists a page.
+func list[T any](ctx context.Context, do func(context.Context, api.Caller, api.Page) (api.List[T], error), r interface {
+	GetCursor() string
+	GetLimit() uint32
+}) (api.List[T], error) {
+	p, err := page(r)
+	if err != nil {
+		return api.List[T]{}, err
+	}
+	return do(ctx, caller(ctx, ""), p)
 }
 
 func (s *service) ListTools(ctx context.Context, r *gatewayv1.ListToolsRequest) (*gatewayv1.ListToolsResponse, error) {
-	limit, err := pageSize(r.Limit)
-	if err != nil {
-		return nil, err
-	}
-	tools, next, err := s.api.Tools(ctx, caller(ctx, ""), r.Cursor, limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &gatewayv1.ListToolsResponse{NextCursor: next}
-	for _, t := range tools {
+	tools, err := list(ctx, s.api.Tools, r)
+	out := &gatewayv1.ListToolsResponse{NextCursor: tools.Next}
+	for _, t := range tools.Entries {
 		out.Tools = append(out.Tools, &gatewayv1.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
 			RequiresUserApproval: t.RequiresUserApproval, Annotations: t.Annotations,
 		})
 	}
-	return out, nil
+	return out, err
 }
 
 func (s *service) ListPrompts(ctx context.Context, r *gatewayv1.ListPromptsRequest) (*gatewayv1.ListPromptsResponse, error) {
-	limit, err := pageSize(r.Limit)
-	if err != nil {
-		return nil, err
-	}
-	prompts, next, err := s.api.Prompts(ctx, caller(ctx, ""), r.Cursor, limit)
-	return &gatewayv1.ListPromptsResponse{Prompts: raw(prompts), NextCursor: next}, err
+	prompts, err := list(ctx, s.api.Prompts, r)
+	return &gatewayv1.ListPromptsResponse{Prompts: raw(prompts), NextCursor: prompts.Next}, err
 }
 
 func (s *service) ListResources(ctx context.Context, r *gatewayv1.ListResourcesRequest) (*gatewayv1.ListResourcesResponse, error) {
-	limit, err := pageSize(r.Limit)
-	if err != nil {
-		return nil, err
-	}
-	who := caller(ctx, "")
-	resources, next, err := s.api.Resources(ctx, who, r.Cursor, limit)
-	return &gatewayv1.ListResourcesResponse{Resources: raw(resources), NextCursor: next}, err
+	resources, err := list(ctx, s.api.Resources, r)
+	return &gatewayv1.ListResourcesResponse{Resources: raw(resources), NextCursor: resources.Next}, err
 }
 
-func raw(values []jsontext.Value) [][]byte {
-	out := make([][]byte, len(values))
-	for i, v := range values {
+func raw(l api.List[jsontext.Value]) [][]byte {
+	out := make([][]byte, len(l.Entries))
+	for i, v := range l.Entries {
 		out[i] = v
 	}
 	return out
 }
 
 func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStreamingServer[gatewayv1.CallToolResponse]) error {
-	who := caller(stream.Context(), r.IdempotencyKey)
 	args, err := arguments(r)
 	if err != nil {
 		return err
 	}
-	return follow(stream.Send, func(onFrame gateway.OnFrame) (jsontext.Value, error) {
-		return s.api.Do(stream.Context(), who.Call(mcp.MethodToolsCall, r.Name, args, onFrame), onFrame)
+	who := caller(stream.Context(), r.IdempotencyKey)
+	return follow(stream.Send, who, func(who api.Caller) (*api.Result, error) {
+		return s.api.CallTool(stream.Context(), who, api.ToolCall{Name: r.Name, Parameters: args})
 	})
 }
 
 // follow sends the progress and logs of a call, and its result.
-func follow(send func(*gatewayv1.CallToolResponse) error, do func(gateway.OnFrame) (jsontext.Value, error)) error {
+func follow(send func(*gatewayv1.CallToolResponse) error, who api.Caller, do func(api.Caller) (*api.Result, error)) error {
 	// Frames must not wait for a slow client; those that it is too slow for are dropped.
 	frames := make(chan *gatewayv1.CallToolResponse, 256)
 	var sending sync.WaitGroup
@@ -104,24 +104,21 @@ func follow(send func(*gatewayv1.CallToolResponse) error, do func(gateway.OnFram
 			_ = send(f) // sending the result shows whether the client is there
 		}
 	})
-	result, err := do(func(f *busv1.Frame) {
+	who.OnFrame = func(f *busv1.Frame) {
 		if e := event(f); e != nil {
 			select {
 			case frames <- e:
 			default:
 			}
 		}
-	})
+	}
+	result, err := do(who)
 	close(frames)
 	sending.Wait()
 	if err != nil {
 		return err
 	}
-	out, err := toolResult(result)
-	if err != nil {
-		return err
-	}
-	return send(&gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Result{Result: out}})
+	return send(&gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Result{Result: toolResult(result)}})
 }
 
 func event(f *busv1.Frame) *gatewayv1.CallToolResponse {
@@ -137,12 +134,12 @@ func event(f *busv1.Frame) *gatewayv1.CallToolResponse {
 	return nil
 }
 
-func toolResult(result jsontext.Value) (*gatewayv1.ToolResult, error) {
-	r, err := api.ReadResult(result)
-	if err != nil {
-		return nil, err
+// toolResult is a result in the form of this door; nil for nil.
+func toolResult(r *api.Result) *gatewayv1.ToolResult {
+	if r == nil {
+		return nil
 	}
-	return &gatewayv1.ToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, nil
+	return &gatewayv1.ToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
 }
 
 func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchToolsRequest, gatewayv1.BatchToolsResponse]) error {
@@ -162,7 +159,7 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 			own := who
 			own.IdempotencyKey = r.IdempotencyKey
 			args, err := arguments(r)
-			if !yield(own.Call(mcp.MethodToolsCall, r.Name, args, nil), err) {
+			if !yield(own.Call(mcp.MethodToolsCall, r.Name, args), err) {
 				return
 			}
 			if r, err = stream.Recv(); err != nil {
@@ -172,20 +169,14 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 				return
 			}
 		}
-	}, func(i int, result jsontext.Value, err error) {
-		out := &gatewayv1.BatchToolsResponse{Index: uint64(i)}
-		var r *gatewayv1.ToolResult
-		if err == nil {
-			r, err = toolResult(result)
-		}
+	}, func(i int, r *api.Result, err error) {
+		out := &gatewayv1.BatchToolsResponse{Index: uint64(i), Outcome: &gatewayv1.BatchToolsResponse_Result{Result: toolResult(r)}}
 		if err != nil {
 			f := fault.From(err)
 			out.Outcome = &gatewayv1.BatchToolsResponse_Failure{Failure: &gatewayv1.Failure{
 				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()), Data: f.Data,
 				Next: forms.Next(f, forms.GRPC),
 			}}
-		} else {
-			out.Outcome = &gatewayv1.BatchToolsResponse_Result{Result: r}
 		}
 		if stream.Send(out) != nil {
 			stop() // nobody reads
@@ -194,40 +185,30 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 	return failed
 }
 
-// do makes a call and reads its result into v.
-func (s *service) do(ctx context.Context, method, name string, arguments jsontext.Value, v any) error {
-	who := caller(ctx, "")
-	result, err := s.api.Do(ctx, who.Call(method, name, arguments, nil), nil)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(result, v); err != nil {
-		return fault.From(err)
-	}
-	return nil
-}
-
 func (s *service) ReadResource(ctx context.Context, r *gatewayv1.ReadResourceRequest) (*gatewayv1.ReadResourceResponse, error) {
-	var out struct {
-		Contents jsontext.Value `json:"contents"`
-	}
-	if err := s.do(ctx, mcp.MethodResourcesRead, r.Uri, nil, &out); err != nil {
+	read, err := s.api.ReadResource(ctx, caller(ctx, ""), r.Uri)
+	if err != nil {
 		return nil, err
 	}
-	return &gatewayv1.ReadResourceResponse{Contents: out.Contents}, nil
+	return &gatewayv1.ReadResourceResponse{Contents: read.Contents}, nil
 }
 
 func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) (*gatewayv1.GetPromptResponse, error) {
+	who := caller(ctx, "")
+	args, err := arguments(r)
+	if err != nil {
+		return nil, who.OfBody(mcp.MethodPromptsGet, err)
+	}
+	result, err := s.api.FillPrompt(ctx, who, api.PromptCall{Name: r.Name, Arguments: args})
+	if err != nil {
+		return nil, err
+	}
 	var out struct {
 		Description string         `json:"description,omitzero"`
 		Messages    jsontext.Value `json:"messages"`
 	}
-	args, err := arguments(r)
-	if err != nil {
-		return nil, caller(ctx, "").OfBody(mcp.MethodPromptsGet, err)
-	}
-	if err := s.do(ctx, mcp.MethodPromptsGet, r.Name, args, &out); err != nil {
-		return nil, err
+	if err := json.Unmarshal(result, &out); err != nil {
+		return nil, fault.From(err)
 	}
 	return &gatewayv1.GetPromptResponse{Description: out.Description, Messages: out.Messages}, nil
 }

@@ -137,11 +137,11 @@ func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, para
 }
 
 // runner is api.Server.Batch or BatchInOrder.
-type runner func(context.Context, int, gateway.Calls, func(int, jsontext.Value, error))
+type runner func(context.Context, int, gateway.Calls, func(int, *api.Result, error))
 
 // each carries out calls. A call that cannot be read has its slot as well.
 func (h *Handler) each(ctx context.Context, run runner, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value], done func(i int, s api.Slot)) {
-	run(ctx, parallel, api.BatchCalls(who, check, calls), func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err, forms.HTTP)) })
+	run(ctx, parallel, api.BatchCalls(who, check, calls), func(i int, r *api.Result, err error) { done(i, api.NewSlot(r, err, forms.HTTP)) })
 }
 
 // lineWriter writes values as lines.

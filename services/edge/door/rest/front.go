@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"html/template"
 	"net/http"
@@ -80,21 +81,14 @@ const maxOffered, maxAbout = 100, 200
 
 // front answers /: with a page, or with the same as JSON for clients that prefer JSON.
 func (h *Handler) front(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
-	me, err := h.cfg.API.Me(r.Context(), who)
+	me, err := h.cfg.API.Me(r.Context(), who, api.None{})
 	if err != nil {
 		return err
 	}
 	f := front{Name: "busbar", Version: h.cfg.Version, Principal: me.Principal, Tenant: me.Tenant, Doors: doors}
-	tools, next, err := h.cfg.API.Tools(r.Context(), who, "", maxOffered)
-	if err != nil {
+	if f.Offers, err = h.offers(r.Context(), who, maxOffered); err != nil {
 		return err
 	}
-	f.Offers = append(f.Offers, toolOffer(tools, next))
-	resources, next, err := h.cfg.API.Resources(r.Context(), who, "", maxOffered)
-	f.Offers = append(f.Offers, offerOf("resources", resources, next, err))
-	prompts, next, err := h.cfg.API.Prompts(r.Context(), who, "", maxOffered)
-	f.Offers = append(f.Offers, offerOf("prompts", prompts, next, err))
-
 	w.Header().Add("Vary", "Accept")
 	w.Header().Set("Cache-Control", "no-store")
 	if prefersJSON(r.Header) {
@@ -113,22 +107,29 @@ func (h *Handler) front(w http.ResponseWriter, r *http.Request, who api.Caller, 
 	return nil
 }
 
-// toolOffer is a list of tools.
-func toolOffer(tools []*api.Tool, next string) offer {
-	o := offer{Kind: "tools", Entries: []offered{}, More: next != ""}
-	for _, t := range tools {
-		o.Entries = append(o.Entries, offered{t.Name, about(t.Title, t.Description), "/tools/" + url.PathEscape(t.Name)})
+// offers are the lists of what is offered to a caller, with up to limit entries each.
+func (h *Handler) offers(ctx context.Context, who api.Caller, limit int) ([]offer, error) {
+	page := api.Page{Limit: limit}
+	tools, err := h.cfg.API.Tools(ctx, who, page)
+	if err != nil {
+		return nil, err
 	}
-	return o
+	own := offer{Kind: tools.Member, Entries: []offered{}, More: tools.Next != ""}
+	for _, t := range tools.Entries {
+		own.Entries = append(own.Entries, offered{t.Name, about(t.Title, t.Description), "/tools/" + url.PathEscape(t.Name)})
+	}
+	resources, failed := h.cfg.API.Resources(ctx, who, page)
+	prompts, failedToo := h.cfg.API.Prompts(ctx, who, page)
+	return []offer{own, offerOf(resources, failed), offerOf(prompts, failedToo)}, nil
 }
 
-func offerOf(kind string, entries []jsontext.Value, next string, err error) offer {
-	o := offer{Kind: kind, Entries: []offered{}, More: next != ""}
+func offerOf(all api.List[jsontext.Value], err error) offer {
+	o := offer{Kind: all.Member, Entries: []offered{}, More: all.Next != ""}
 	if err != nil {
 		o.Failed = fault.From(err).Message
 		return o
 	}
-	for _, e := range entries {
+	for _, e := range all.Entries {
 		var is struct {
 			URI         string `json:"uri"`
 			Name        string `json:"name"`
@@ -145,7 +146,7 @@ func offerOf(kind string, entries []jsontext.Value, next string, err error) offe
 			}
 			name = is.URI
 		}
-		o.Entries = append(o.Entries, offered{name, about(title, is.Description), "/" + kind + "/" + url.PathEscape(name)})
+		o.Entries = append(o.Entries, offered{name, about(title, is.Description), "/" + all.Member + "/" + url.PathEscape(name)})
 	}
 	return o
 }

@@ -16,16 +16,10 @@ const maxListed = 200
 // (llmstxt.org): a heading, a summary, and lists of links, the last of which may be left
 // out. Paths are paths of this edge.
 func (h *Handler) llms(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
-	tools, next, err := h.cfg.API.Tools(r.Context(), who, "", maxListed)
+	offers, err := h.offers(r.Context(), who, maxListed)
 	if err != nil {
 		return err
 	}
-	offers := []offer{toolOffer(tools, next)}
-	resources, next, err := h.cfg.API.Resources(r.Context(), who, "", maxListed)
-	offers = append(offers, offerOf("resources", resources, next, err))
-	prompts, next, err := h.cfg.API.Prompts(r.Context(), who, "", maxListed)
-	offers = append(offers, offerOf("prompts", prompts, next, err))
-
 	var b strings.Builder
 	b.WriteString("# Busbar\n\n> An edge of a bus: tools, resources and prompts of independent services, for clients of the Model Context Protocol and of plain HTTP.\n\n" +
 		"A tool is called by POST to its path with its arguments as a JSON object; its page below, read by GET, has their JSON Schema. An answer with status 202 waits for a person: " +

@@ -65,11 +65,11 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request, who api.Caller
 	}
 	document := h.documents.document(revision)
 	if document == nil {
-		tools, _, err := h.cfg.API.Tools(r.Context(), who, "", 0)
+		tools, err := h.cfg.API.Tools(r.Context(), who, api.Page{})
 		if err != nil {
 			return err
 		}
-		if document, err = describe(tools, r.PathValue(door.Toolset)); err != nil {
+		if document, err = describe(tools.Entries, r.PathValue(door.Toolset)); err != nil {
 			return err
 		}
 		h.documents.keep(revision, document)

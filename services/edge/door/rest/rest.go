@@ -5,13 +5,12 @@
 package rest
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -42,13 +41,13 @@ type Handler struct {
 }
 
 // Roots are the first segments of the paths that Handler serves; the empty one is /.
-var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "elicitations", "access", "openapi.json", "llms.txt", "docs", toolsets}
+var Roots = append(slices.Collect(maps.Keys(collections)), toolsets)
 
 // toolsets begins the paths through a toolset: /toolsets/NAME/tools. The paths below it
 // are in throughToolset.
 const toolsets = "toolsets"
 
-var throughToolset = []string{"tools", "tools:batch", "prompts", "resources", "openapi.json"}
+var throughToolset = append(slices.Clone(api.InToolsets), "openapi.json")
 
 // New makes the door.
 func New(cfg Config) *Handler {
@@ -58,37 +57,48 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg}
 }
 
-// route has the handlers of one kind of path, by method.
-type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, who api.Caller, name string) error
+// handle answers a request of a caller. name is the rest of the path.
+type handle func(h *Handler, w http.ResponseWriter, r *http.Request, who api.Caller, name string) error
 
-// Routes of collections and of their members.
-var (
+// route has the handlers of one kind of path, by method.
+type route map[string]handle
+
+// Routes of collections and of their members: the documents, and every operation.
+var collections, members = routes()
+
+func routes() (collections, members map[string]route) {
 	collections = map[string]route{
 		"":             {http.MethodGet: (*Handler).front},
-		"tools":        {http.MethodGet: (*Handler).listTools},
-		"tools:batch":  {http.MethodPost: (*Handler).batch},
-		"prompts":      {http.MethodGet: (*Handler).listPrompts},
-		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
-		"sampling":     {http.MethodPost: (*Handler).sample},
-		"approvals":    {http.MethodGet: (*Handler).listHeld},
-		"elicitations": {http.MethodGet: (*Handler).listElicitations},
-		"access":       {http.MethodGet: (*Handler).access},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
 		"llms.txt":     {http.MethodGet: (*Handler).llms},
 		"docs":         {http.MethodGet: (*Handler).docs},
 	}
-	members = map[string]route{
-		"tools":   {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},
-		"prompts": {http.MethodGet: (*Handler).getPrompt, http.MethodPost: (*Handler).runPrompt},
-		"resources": {
-			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
-			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
-		},
-		"docs":         {http.MethodGet: (*Handler).asset},
-		"approvals":    {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
-		"elicitations": {http.MethodGet: (*Handler).getElicitation, http.MethodPost: (*Handler).answer},
+	members = map[string]route{"docs": {http.MethodGet: (*Handler).asset}}
+	for _, o := range api.Operations {
+		method, path, served := strings.Cut(o.HTTP.Path, " /")
+		if !served {
+			continue
+		}
+		all := collections
+		root, _, below := strings.Cut(path, "/")
+		if below {
+			all = members
+		}
+		if all[root] == nil {
+			all[root] = route{}
+		}
+		all[root][method] = operate(o)
 	}
-)
+	collections["tools:batch"][http.MethodPost] = (*Handler).batch
+	list, read := collections["resources"][http.MethodGet], members["resources"][http.MethodGet]
+	collections["resources"][http.MethodGet] = func(h *Handler, w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
+		if uri := r.URL.Query().Get("uri"); uri != "" { // a URI is awkward in a path
+			return read(h, w, r, who, uri)
+		}
+		return list(h, w, r, who, "")
+	}
+	return collections, members
+}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +132,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		door.RefuseProblem(w, door.NotAllowed(w, r, allowed(known)...))
 		return
 	}
-	who, err := h.caller(w, r)
+	who, err := h.caller(r)
 	if err == nil {
 		err = serve(h, w, r, who, name)
 	}
@@ -157,12 +167,11 @@ func allowed(known route) (methods []string) {
 }
 
 // caller finds the caller of a request before anything of the request is read.
-func (h *Handler) caller(w http.ResponseWriter, r *http.Request) (api.Caller, error) {
+func (h *Handler) caller(r *http.Request) (api.Caller, error) {
 	c, err := door.Caller(h.cfg.API, r, "rest")
 	if err != nil {
 		return c, err
 	}
-	c.Replayed = func() { replayed(w) }
 	keys := r.Header["Idempotency-Key"]
 	if len(keys) > 1 {
 		return c, fault.New(fault.InvalidRequest, "header Idempotency-Key appears twice")
@@ -196,24 +205,6 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, 
 	}
 	return b, nil
 }
-
-// page returns a part of a list; ?cursor and ?limit say which.
-func page[T any](r *http.Request, who api.Caller, list func(ctx context.Context, who api.Caller, cursor string, limit int) ([]T, string, error)) (all []T, next string, err error) {
-	q := r.URL.Query()
-	limit := defaultPage
-	if text := q.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
-			return nil, "", fault.New(fault.InvalidParams, "limit is a number from 1 to %d", maxPage).Toward("without limit there are " + strconv.Itoa(defaultPage) + " of a list at once")
-		}
-	}
-	all, next, err = list(r.Context(), who, q.Get("cursor"), limit)
-	if fault.Is(err, fault.InvalidParams) {
-		err = fault.From(err).Toward("GET " + r.URL.EscapedPath() + " without cursor begins the list; next_cursor of each answer has the next one")
-	}
-	return all, next, err
-}
-
-const defaultPage, maxPage = 250, 1000
 
 // send answers with a value. The answer to a GET has an entity tag, and a client that has
 // the value already gets only a 304 (RFC 9110, 13.1.2).

@@ -15,7 +15,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/forms"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Bounds of one connection.
@@ -60,25 +59,7 @@ type failure struct {
 type request struct {
 	*connection
 	message
-}
-
-// kind handles one type of request. Its result is sent with the answer's type.
-type kind struct {
-	answer string
-	do     func(r *request, ctx context.Context) (any, error)
-}
-
-// kinds of request. cancel is not one of them, because it has no answer.
-var kinds = map[string]kind{
-	"initialize":        {"initialize_response", (*request).initialize},
-	"tool_request":      {"tool_response", (*request).tool},
-	"resource_request":  {"resource_response", (*request).resource},
-	"prompt_request":    {"prompt_response", (*request).prompt},
-	"sampling_request":  {"sampling_response", (*request).sampling},
-	"batch_request":     {"batch_response", (*request).batch},
-	"approval_response": {"tool_response", (*request).approve},
-	// For the questions that a tool asked instead of answering.
-	"elicitation_response": {"tool_response", (*request).answer},
+	kind
 }
 
 // connection is the API of version 1.0.0 over one socket.
@@ -107,7 +88,7 @@ func (c *connection) Wait() { c.running.Wait() }
 // Receive implements door.Connection.
 func (c *connection) Receive(ctx context.Context, b []byte) {
 	m, err := c.read(b)
-	r := &request{c, m}
+	r := &request{c, m, kinds[m.Type]}
 	if err != nil {
 		r.fail(err)
 		return
@@ -130,7 +111,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		defer release()
 		var v any
 		var err error
-		caught := panics.Try(func() { v, err = kinds[m.Type].do(r, ctx) })
+		caught := panics.Try(func() { v, err = r.do(r, ctx) })
 		c.end(m.ID, len(b)) // before the answer, after which the id may be used again
 		switch {
 		case caught != nil:
@@ -138,7 +119,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		case err != nil:
 			r.fail(err)
 		default:
-			r.send(kinds[m.Type].answer, v)
+			r.send(r.kind.answer, v)
 		}
 	})
 }
@@ -249,9 +230,4 @@ func (r *request) onFrame(f *busv1.Frame) {
 	if b, err := json.Marshal(answer{Type: name, ID: r.ID, Data: data}); err == nil {
 		r.out.Notify(b)
 	}
-}
-
-// do makes a call.
-func (r *request) do(ctx context.Context, c *gateway.Call) (jsontext.Value, error) {
-	return r.h.cfg.API.Do(ctx, c, r.onFrame)
 }

@@ -8,17 +8,90 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
+// kind handles one type of request, whose data has a form. Its result is sent with the
+// answer's type.
+type kind struct {
+	answer, form string
+	do           func(r *request, ctx context.Context) (any, error)
+}
+
+// kinds are all types of requests: those of the operations, and initialize. cancel is not
+// one of them, because it has no answer.
+var kinds = requests()
+
+func requests() map[string]kind {
+	all := map[string]kind{"initialize": {answer: "initialize_response", do: (*request).initialize}}
+	for _, o := range api.Operations {
+		if m := o.Message; o.Run != nil {
+			all[m.Type] = kind{m.Answer, m.Form, operate(o)}
+		} else {
+			all[m.Type] = kind{m.Answer, m.Form, (*request).batch}
+		}
+	}
+	delete(all, "") // operations without a message
+	return all
+}
+
+// operate carries out an operation.
+func operate(o *api.Operation) func(r *request, ctx context.Context) (any, error) {
+	return func(r *request, ctx context.Context) (any, error) {
+		call, err := o.Run(r)
+		if err != nil {
+			return nil, err
+		}
+		who := r.lease.Caller()
+		who.OnFrame = r.onFrame
+		out, err := call.Carry(ctx, r.h.cfg.API, who)
+		if read, ok := out.(*api.Contents); ok && err == nil {
+			return read.Result, nil
+		}
+		return out, err
+	}
+}
+
+// Read implements api.Reader: data is an object with the members of the input.
+func (r *request) Read(in any) error {
+	switch in := in.(type) {
+	case *api.ToolCall:
+		if r.Data == nil {
+			return fault.New(fault.InvalidRequest, "data is missing; it is %s", r.form)
+		}
+		return in.Read(r.Data)
+	case *jsontext.Value:
+		*in = r.Data
+		return nil
+	case *string:
+		var of struct {
+			URI string `json:"uri"`
+		}
+		err := r.data(&of)
+		*in = of.URI
+		return err
+	case *api.Decision:
+		if err := r.data(in); err != nil || in.Approve != nil {
+			return err
+		}
+	case *api.Answers:
+		if err := r.data(in); err != nil || in.Responses.Kind() == '{' {
+			return err
+		}
+	default:
+		return r.data(in)
+	}
+	return fault.New(fault.InvalidRequest, "data is %s", r.form)
+}
+
 // data reads the data of a request strictly.
-func (r *request) data(v any, form string) error {
+func (r *request) data(in any) error {
+	form := r.form
 	if r.Data == nil {
 		return fault.New(fault.InvalidRequest, "data is missing; it is %s", form).Toward("send " + r.Type + " with data that is " + form)
 	}
-	if err := json.Unmarshal(r.Data, v, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(r.Data, in, json.RejectUnknownMembers(true)); err != nil {
 		return fault.New(fault.InvalidRequest, "data is %s", form).Toward("send " + r.Type + " with data that is " + form).Because(err)
 	}
 	return nil
@@ -33,82 +106,6 @@ func (r *request) initialize(context.Context) (any, error) {
 	}{"busbar", r.h.cfg.Version, "1.0.0"}, nil
 }
 
-func (r *request) tool(ctx context.Context) (any, error) {
-	if r.Data == nil {
-		return nil, fault.New(fault.InvalidRequest, "data is missing; it is an object with name and parameters")
-	}
-	in, err := api.ReadBatchCall(r.Data)
-	if err != nil {
-		return nil, err
-	}
-	return r.result(r.do(ctx, in.Call(r.lease.Caller(), r.onFrame)))
-}
-
-// result reads the result of a tool.
-func (r *request) result(result jsontext.Value, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return api.ReadResult(result)
-}
-
-func (r *request) resource(ctx context.Context) (any, error) {
-	var in struct {
-		URI string `json:"uri"`
-	}
-	if err := r.data(&in, "an object with uri"); err != nil {
-		return nil, err
-	}
-	return r.do(ctx, r.lease.Caller().Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame))
-}
-
-func (r *request) prompt(ctx context.Context) (any, error) {
-	var in struct {
-		Name      string         `json:"name"`
-		Arguments jsontext.Value `json:"arguments,omitzero"`
-	}
-	if err := r.data(&in, "an object with name and arguments"); err != nil {
-		return nil, err
-	}
-	return r.do(ctx, r.lease.Caller().Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame))
-}
-
-func (r *request) sampling(ctx context.Context) (any, error) {
-	return r.h.cfg.API.Sample(ctx, r.lease.Caller(), r.Data, r.onFrame)
-}
-
-// approve carries out a held call and answers with its result, or discards it.
-func (r *request) approve(ctx context.Context) (any, error) {
-	const form = "an object with approval, an id, and approve, true or false"
-	var in struct {
-		Approval string `json:"approval"`
-		Approve  *bool  `json:"approve"`
-	}
-	if err := r.data(&in, form); err != nil {
-		return nil, err
-	}
-	if in.Approve == nil {
-		return nil, fault.New(fault.InvalidRequest, "data is %s", form)
-	}
-	return r.result(r.h.cfg.API.Approve(ctx, r.lease.Caller(), in.Approval, *in.Approve))
-}
-
-// answer continues a call whose tool asked something, and answers with the call's result.
-func (r *request) answer(ctx context.Context) (any, error) {
-	const form = "an object with elicitation, an id, and responses, an object"
-	var in struct {
-		Elicitation string         `json:"elicitation"`
-		Responses   jsontext.Value `json:"responses"`
-	}
-	if err := r.data(&in, form); err != nil {
-		return nil, err
-	}
-	if in.Responses.Kind() != '{' {
-		return nil, fault.New(fault.InvalidRequest, "data is %s", form)
-	}
-	return r.result(r.h.cfg.API.Answer(ctx, r.lease.Caller(), in.Elicitation, in.Responses, r.onFrame))
-}
-
 // batch carries out many calls concurrently. Each has its own batch_result as soon as it
 // ends; the answer comes last.
 func (r *request) batch(ctx context.Context) (any, error) {
@@ -116,14 +113,14 @@ func (r *request) batch(ctx context.Context) (any, error) {
 		Calls    []jsontext.Value `json:"calls"`
 		Parallel int              `json:"parallel,omitzero"`
 	}
-	if err := r.data(&in, "an object with calls, an array, and optionally parallel, a number"); err != nil {
+	if err := r.data(&in); err != nil {
 		return nil, err
 	}
 	if len(in.Calls) > maxBatch {
 		return nil, fault.New(fault.TooLarge, "a batch has at most %d calls", maxBatch)
 	}
 	failed := 0
-	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.lease.Caller(), nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
+	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.lease.Caller(), nil, slices.Values(in.Calls)), func(i int, result *api.Result, err error) {
 		slot := api.NewSlot(result, err, forms.WebSocket)
 		slot.Index = &i
 		if slot.IsError {

@@ -17,7 +17,7 @@ import (
 type claims struct {
 	Issuer    string         `json:"iss"`
 	Subject   string         `json:"sub"`
-	Audience  texts          `json:"aud"`
+	Audience  Strings        `json:"aud"`
 	Expires   *float64       `json:"exp"`
 	NotBefore *float64       `json:"nbf"`
 	Issued    *float64       `json:"iat"`
@@ -53,11 +53,11 @@ func (c *confirmation) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// texts is a string, or an array of strings.
-type texts []string
+// Strings is an array of strings in JSON, or a single string, as aud in RFC 7519.
+type Strings []string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (t *Strings) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '[' {
 		return json.UnmarshalDecode(d, (*[]string)(t))
 	}
@@ -65,7 +65,7 @@ func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if err := json.UnmarshalDecode(d, &one); err != nil {
 		return err
 	}
-	*t = texts{one}
+	*t = Strings{one}
 	return nil
 }
 
@@ -158,7 +158,7 @@ const maxScopes = 200
 // scopes reads a claim of scopes: words separated by spaces (RFC 8693), or an array, which some issuers
 // use.
 func scopes(raw jsontext.Value) []string {
-	var t texts
+	var t Strings
 	if raw == nil || json.Unmarshal(raw, &t) != nil {
 		return nil
 	}
@@ -192,7 +192,7 @@ func text(payload []byte, name string) (s string, err error) {
 }
 
 func list(payload []byte, name string) []string {
-	var t texts
+	var t Strings
 	if raw := claim(payload, name); raw == nil || json.Unmarshal(raw, &t) != nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,15 +47,8 @@ func (v *Verifier) introspect(ctx context.Context, digest [sha256.Size]byte, raw
 		v.refused.Set(digest, true)
 		return nil, err
 	}
-	v.good.Set(digest, &verified{token: token, issuer: i, expires: earlier(token.Expires, time.Now().Add(knownTime))})
+	v.good.Set(digest, &verified{token: token, issuer: i, expires: slices.MinFunc([]time.Time{token.Expires, time.Now().Add(knownTime)}, time.Time.Compare)})
 	return token, nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 func (i *issuer) ask(ctx context.Context, raw string) ([]byte, error) {

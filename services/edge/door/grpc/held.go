@@ -4,28 +4,49 @@ import (
 	"context"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	rpc "google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-func (s *service) ListElicitations(ctx context.Context, _ *gatewayv1.ListElicitationsRequest) (*gatewayv1.ListElicitationsResponse, error) {
-	all, err := s.api.Elicitations(ctx, caller(ctx, ""))
+func (s *service) ListApprovals(ctx context.Context, _ *gatewayv1.ListApprovalsRequest) (*gatewayv1.ListApprovalsResponse, error) {
+	held, err := s.api.Held(ctx, caller(ctx, ""))
+	out := &gatewayv1.ListApprovalsResponse{Calls: make([]*gatewayv1.HeldCall, len(held))}
+	for i := range held {
+		out.Calls[i] = heldCall(&held[i])
+	}
+	return out, err
+}
+
+func (s *service) GetApproval(ctx context.Context, r *gatewayv1.GetApprovalRequest) (*gatewayv1.GetApprovalResponse, error) {
+	held, err := s.api.FindHeld(ctx, caller(ctx, ""), r.Approval)
 	if err != nil {
 		return nil, err
 	}
-	out := &gatewayv1.ListElicitationsResponse{Elicitations: make([]*gatewayv1.Elicitation, len(all))}
-	for i := range all {
-		if out.Elicitations[i], err = elicitation(&all[i]); err != nil {
-			return nil, err
-		}
+	return &gatewayv1.GetApprovalResponse{Call: heldCall(held)}, nil
+}
+
+func heldCall(h *api.Held) *gatewayv1.HeldCall {
+	return &gatewayv1.HeldCall{
+		Approval: h.Approval, Principal: h.Principal, Name: h.Name, Title: h.Title, Shown: h.Shown, Arguments: h.Parameters, Expires: timestamppb.New(h.Expires),
 	}
-	return out, nil
+}
+
+func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*gatewayv1.ApproveResponse, error) {
+	result, err := s.api.Decide(ctx, caller(ctx, ""), api.Decision{Approval: r.Approval, Approve: &r.Approve})
+	return &gatewayv1.ApproveResponse{Result: toolResult(result)}, err
+}
+
+func (s *service) ListElicitations(ctx context.Context, _ *gatewayv1.ListElicitationsRequest) (*gatewayv1.ListElicitationsResponse, error) {
+	all, err := s.api.Elicitations(ctx, caller(ctx, ""))
+	out := &gatewayv1.ListElicitationsResponse{Elicitations: make([]*gatewayv1.Elicitation, len(all))}
+	for i := 0; i < len(all) && err == nil; i++ {
+		out.Elicitations[i], err = elicitation(&all[i])
+	}
+	return out, err
 }
 
 func (s *service) GetElicitation(ctx context.Context, r *gatewayv1.GetElicitationRequest) (*gatewayv1.GetElicitationResponse, error) {
@@ -39,14 +60,12 @@ func (s *service) GetElicitation(ctx context.Context, r *gatewayv1.GetElicitatio
 
 func elicitation(e *api.Elicitation) (*gatewayv1.Elicitation, error) {
 	out := &gatewayv1.Elicitation{Elicitation: e.Elicitation, Name: e.Name, Title: e.Title, Expires: timestamppb.New(e.Expires)}
-	if e.Requests != nil {
-		requests, err := json.Marshal(e.Requests, json.Deterministic(true))
-		if err != nil {
-			return nil, fault.From(err)
-		}
-		out.Requests = requests
+	if e.Requests == nil {
+		return out, nil
 	}
-	return out, nil
+	var err error
+	out.Requests, err = json.Marshal(e.Requests, json.Deterministic(true))
+	return out, err
 }
 
 func (s *service) AnswerElicitation(r *gatewayv1.AnswerElicitationRequest, stream rpc.ServerStreamingServer[gatewayv1.AnswerElicitationResponse]) error {
@@ -58,8 +77,8 @@ func (s *service) AnswerElicitation(r *gatewayv1.AnswerElicitationRequest, strea
 		return fault.New(fault.InvalidRequest, "responses is missing: a JSON object that has for each of the requests {\"action\":…}")
 	}
 	send := func(m *gatewayv1.CallToolResponse) error { return stream.Send(answered(m)) }
-	return follow(send, func(onFrame gateway.OnFrame) (jsontext.Value, error) {
-		return s.api.Answer(stream.Context(), caller(stream.Context(), ""), r.Elicitation, responses, onFrame)
+	return follow(send, caller(stream.Context(), ""), func(who api.Caller) (*api.Result, error) {
+		return s.api.Respond(stream.Context(), who, api.Answers{Elicitation: r.Elicitation, Responses: responses})
 	})
 }
 
