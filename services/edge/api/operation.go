@@ -114,28 +114,6 @@ type (
 	}
 )
 
-// Approvals is Held as an operation.
-func (s *Server) Approvals(ctx context.Context, c Caller, _ None) (List[Held], error) {
-	all, err := s.Held(ctx, c)
-	return List[Held]{Member: "approvals", Entries: all}, err
-}
-
-// Decide is Approve as an operation.
-func (s *Server) Decide(ctx context.Context, c Caller, d Decision) (*Result, error) {
-	return toolResult(s.Approve(ctx, c, d.Approval, *d.Approve))
-}
-
-// Asking is Elicitations as an operation.
-func (s *Server) Asking(ctx context.Context, c Caller, _ None) (List[Elicitation], error) {
-	all, err := s.Elicitations(ctx, c)
-	return List[Elicitation]{Member: "elicitations", Entries: all}, err
-}
-
-// Respond is Answer as an operation.
-func (s *Server) Respond(ctx context.Context, c Caller, a Answers) (*Result, error) {
-	return toolResult(s.Answer(ctx, c, a.Elicitation, a.Responses, c.OnFrame))
-}
-
 // List is an output: entries under the name of a member, and the cursor of the next page,
 // empty at the end.
 type List[T any] struct {

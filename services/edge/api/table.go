@@ -140,7 +140,7 @@ var Operations = []*Operation{
 			Gives: "The calls that ask", As: listed("elicitations", ref("Elicitation")),
 		},
 		GraphQL: []Field{{"Query", "getElicitations: [Elicitation!]!", "Calls of the caller whose tools ask it something, the oldest first."}}, GRPC: "ListElicitations",
-		Run: run((*Server).Asking),
+		Run: run((*Server).Elicitations),
 	},
 	{
 		Name: "getElicitation", Does: "Say what a call asks", Method: gateway.MethodElicitationsGet,

@@ -13,10 +13,10 @@ import (
 )
 
 func (s *service) ListApprovals(ctx context.Context, _ *gatewayv1.ListApprovalsRequest) (*gatewayv1.ListApprovalsResponse, error) {
-	held, err := s.api.Held(ctx, caller(ctx, ""))
-	out := &gatewayv1.ListApprovalsResponse{Calls: make([]*gatewayv1.HeldCall, len(held))}
-	for i := range held {
-		out.Calls[i] = heldCall(&held[i])
+	all, err := s.api.Approvals(ctx, caller(ctx, ""), api.None{})
+	out := &gatewayv1.ListApprovalsResponse{Calls: make([]*gatewayv1.HeldCall, len(all.Entries))}
+	for i := range all.Entries {
+		out.Calls[i] = heldCall(&all.Entries[i])
 	}
 	return out, err
 }
@@ -41,10 +41,10 @@ func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*ga
 }
 
 func (s *service) ListElicitations(ctx context.Context, _ *gatewayv1.ListElicitationsRequest) (*gatewayv1.ListElicitationsResponse, error) {
-	all, err := s.api.Elicitations(ctx, caller(ctx, ""))
-	out := &gatewayv1.ListElicitationsResponse{Elicitations: make([]*gatewayv1.Elicitation, len(all))}
-	for i := 0; i < len(all) && err == nil; i++ {
-		out.Elicitations[i], err = elicitation(&all[i])
+	all, err := s.api.Elicitations(ctx, caller(ctx, ""), api.None{})
+	out := &gatewayv1.ListElicitationsResponse{Elicitations: make([]*gatewayv1.Elicitation, len(all.Entries))}
+	for i := 0; i < len(all.Entries) && err == nil; i++ {
+		out.Elicitations[i], err = elicitation(&all.Entries[i])
 	}
 	return out, err
 }
@@ -58,7 +58,7 @@ func (s *service) GetElicitation(ctx context.Context, r *gatewayv1.GetElicitatio
 	return &gatewayv1.GetElicitationResponse{Elicitation: e}, err
 }
 
-func elicitation(e *api.Elicitation) (*gatewayv1.Elicitation, error) {
+func elicitation(e *api.Held) (*gatewayv1.Elicitation, error) {
 	out := &gatewayv1.Elicitation{Elicitation: e.Elicitation, Name: e.Name, Title: e.Title, Expires: timestamppb.New(e.Expires)}
 	if e.Requests == nil {
 		return out, nil
