@@ -254,8 +254,8 @@ func askGRPC(ctx context.Context, t *testing.T, w *world, o *api.Operation, q qu
 	return outcome{}
 }
 
-// ordinary is a request for each operation that can be read, by name. What it is about is not
-// there, where that is possible, so that it does nothing.
+// ordinary is a valid request for each operation, by name, and the reason of its refusal. It names
+// things that are not there, so that it does nothing.
 var ordinary = map[string]struct {
 	question
 	reason string
@@ -280,8 +280,8 @@ var ordinary = map[string]struct {
 
 // TestOperations asks for every operation of the table at every door that its entry names, and
 // requires that the outcome is the same everywhere: of an ordinary request, and of one by nobody.
-// Every method of gRPC belongs to an operation. The library of GraphQL requires that of fields, and
-// plain HTTP and WebSocket have no others.
+// Every method of gRPC belongs to an operation. So does every field of GraphQL, which its
+// library checks. Plain HTTP and WebSocket have no others.
 func TestOperations(t *testing.T) {
 	w := together.Use(t)
 	t.Parallel()

@@ -48,7 +48,7 @@ func (s *Server) Approvals(ctx context.Context, c Caller, _ None) (List[Held], e
 	return s.held(ctx, gateway.ForApproval, "approvals", c)
 }
 
-// Elicitations returns the open questions of the caller's calls.
+// Elicitations returns the open questions of the caller's calls; see gateway.Held.
 func (s *Server) Elicitations(ctx context.Context, c Caller, _ None) (List[Held], error) {
 	return s.held(ctx, gateway.ForAnswers, "elicitations", c)
 }
@@ -62,8 +62,8 @@ func (s *Server) held(ctx context.Context, ask *gateway.Ask, member string, c Ca
 	return out, err
 }
 
-// FindHeld returns a call that waits for the caller's approval, with its parameters.
-func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
+// FindApproval returns a call that waits for the caller's approval, with its parameters.
+func (s *Server) FindApproval(ctx context.Context, c Caller, id string) (*Held, error) {
 	found, err := s.gateway.FindHeld(ctx, gateway.ForApproval, c.Door, c.Credentials, id)
 	if err != nil {
 		return nil, err
@@ -87,12 +87,24 @@ func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Hel
 	return &e, err
 }
 
-// Decide carries out a held call if it is approved, and otherwise discards it.
-func (s *Server) Decide(ctx context.Context, c Caller, d Decision) (*Result, error) {
+// Decision is the answer to a call that waits for an approval.
+type Decision struct {
+	Approval string `json:"approval"`
+	Approve  *bool  `json:"approve"`
+}
+
+// Approve carries out a call that waits for an approval, or discards it.
+func (s *Server) Approve(ctx context.Context, c Caller, d Decision) (*Result, error) {
 	return toolResult(Outcome(s.gateway.Approve(ctx, c.Door, c.Credentials, d.Approval, *d.Approve, nil)))
 }
 
-// Respond continues a call that asked.
-func (s *Server) Respond(ctx context.Context, c Caller, a Answers) (*Result, error) {
+// Answers are the responses to a call whose tool asks: a JSON object, by key.
+type Answers struct {
+	Elicitation string         `json:"elicitation"`
+	Responses   jsontext.Value `json:"responses"`
+}
+
+// Answer continues a call that asked.
+func (s *Server) Answer(ctx context.Context, c Caller, a Answers) (*Result, error) {
 	return toolResult(Outcome(s.gateway.Answer(ctx, c.Door, c.Credentials, a.Elicitation, a.Responses, c.OnFrame)))
 }

@@ -220,7 +220,7 @@ func newToolSlot(r *api.Result, err error) *toolSlot {
 	return out
 }
 
-// held is a call that waits for a person, as an Approval or an Elicitation.
+// held is a call that waits for an approval, or whose tool asks.
 type held struct {
 	Approval    string  `json:"approval"`
 	Elicitation string  `json:"elicitation"`
