@@ -172,6 +172,22 @@ func reply(t *testing.T, g *gateway.Gateway, who gateway.Credentials, id, with s
 	return heard(t, func() (*gateway.Answer, error) { return g.Answer(t.Context(), "desk", who, id, []byte(with), nil) })
 }
 
+// begin makes a call, and sends its error when it ends.
+func begin(ctx context.Context, g *gateway.Gateway, c *gateway.Call) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.Do(ctx, c, nil)
+		ended <- err
+	}()
+	return ended
+}
+
+// is reports whether a call failed for this reason, and was executed or not.
+func is(err error, reason fault.Reason, executed fault.Executed) bool {
+	f := fault.From(err)
+	return err != nil && f.Reason == reason && f.Executed == executed
+}
+
 // all puts the recording policies at every link.
 func all(w *world, cfg *gateway.Config) {
 	cfg.Authenticator, cfg.Access, cfg.Limiter, cfg.Approvals, cfg.Deduplicator = w, w, w, w, w

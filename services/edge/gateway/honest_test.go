@@ -133,6 +133,14 @@ func newHonestEdge(t *testing.T, url string) *honestEdge {
 	return e
 }
 
+// honest is an edge with one instance.
+func honest(t *testing.T) (*honestLedger, *honestEdge) {
+	t.Helper()
+	url, l := bustest.Server(t), &honestLedger{runs: map[string]int{}}
+	l.serve(t, url)
+	return l, newHonestEdge(t, url)
+}
+
 // mend gives everything back.
 func (e *honestEdge) mend() {
 	e.t.Helper()
@@ -234,9 +242,7 @@ func (w *honestWorld) call(step int, tool, key string, e *honestEdge, faulty int
 	ctx, cancel := context.WithTimeout(w.t.Context(), 4*time.Second)
 	defer cancel()
 	f := honestFaults[faulty]
-	c := toolCall(tool, fmt.Sprintf(`{"key":%q}`, key))
-	c.IdempotencyKey = key
-	answer, err := e.gateway.Do(f.do(w, e, ctx), c, nil)
+	answer, err := e.gateway.Do(f.do(w, e, ctx), keyed(tool, fmt.Sprintf(`{"key":%q}`, key), "", key), nil)
 	w.ledger.onEffect(nil)
 	said, ran := fault.Yes, w.ledger.ran(key)
 	if err != nil {
@@ -303,9 +309,7 @@ func TestKeptKeysAreAskedForAgain(t *testing.T) {
 	l.serve(t, url)
 	e := newHonestEdge(t, url)
 	call := func(tool, key string) (*gateway.Answer, error) {
-		c := toolCall(tool, fmt.Sprintf(`{"key":%q}`, key))
-		c.IdempotencyKey = key
-		return e.gateway.Do(t.Context(), c, nil)
+		return e.gateway.Do(t.Context(), keyed(tool, fmt.Sprintf(`{"key":%q}`, key), "", key), nil)
 	}
 	l.onEffect(dies(new(atomic.Bool)))
 	if _, err := call("keeps", "k"); err != nil || l.ran("k") != 1 {
@@ -322,14 +326,9 @@ func TestKeptKeysAreAskedForAgain(t *testing.T) {
 // record cannot be read.
 func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 	t.Parallel()
-	url := bustest.Server(t)
-	l := &honestLedger{runs: map[string]int{}}
-	l.serve(t, url)
-	e := newHonestEdge(t, url)
+	l, e := honest(t)
 	call := func(tool, key, arguments string) error {
-		c := toolCall(tool, arguments)
-		c.IdempotencyKey = key
-		_, err := e.gateway.Do(t.Context(), c, nil)
+		_, err := e.gateway.Do(t.Context(), keyed(tool, arguments, "", key), nil)
 		return err
 	}
 	const used, other = `{"key":"used"}`, `{"key":"other"}`
@@ -374,14 +373,9 @@ func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 // not exist.
 func TestKeysDoNotShowHiddenTools(t *testing.T) {
 	t.Parallel()
-	url := bustest.Server(t)
-	l := &honestLedger{runs: map[string]int{}}
-	l.serve(t, url)
-	e := newHonestEdge(t, url)
+	l, e := honest(t)
 	say := func(tool, key string) *fault.Error {
-		c := toolCall(tool, `{"key":"x"}`)
-		c.IdempotencyKey = key
-		_, err := e.gateway.Do(t.Context(), c, nil)
+		_, err := e.gateway.Do(t.Context(), keyed(tool, `{"key":"x"}`, "", key), nil)
 		return fault.From(err)
 	}
 	if f := say("plain", "used"); f != nil {

@@ -62,7 +62,6 @@ func TestModernRefusals(t *testing.T) {
 		"listen without filter":         {modern(mcp.MethodListen, ""), edgetest.Request("1", mcp.MethodListen, ""), 400, badParams, "invalid_params"},
 		"listen, filter of wrong types": {modern(mcp.MethodListen, ""), listen("1", `{"toolsListChanged":1}`), 400, badParams, "invalid_params"},
 		"completion of nothing":         {modern(mcp.MethodComplete, ""), edgetest.Request("1", mcp.MethodComplete, ""), 400, badParams, "invalid_params"},
-		"a missing capability":          {modern(mcp.MethodToolsCall, "ask"), strings.Replace(edgetest.Call("1", "ask", "{}"), `{"elicitation":{}}`, `{}`, 1), 400, mcp.CodeMissingCapability, "missing_capability"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

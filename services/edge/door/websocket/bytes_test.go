@@ -26,8 +26,7 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 			return fmt.Sprintf(`{"type":"tool_request","id":%d,"data":{"name":"%s","parameters":%s}}`, id, tool, pad)
 		},
 	} {
-		t.Run("requests in flight, "+protocol, func(t *testing.T) {
-			t.Parallel()
+		t.Run("requests in flight, "+protocol, func(t *testing.T) { // one after the other: they are large
 			w := start(t, nil, withoutTrail)
 			s := w.dial(t, protocol)
 			answers := s.answers()
@@ -52,7 +51,6 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 		})
 	}
 	t.Run("M8 requests in flight of one party over many connections", func(t *testing.T) {
-		t.Parallel()
 		// A party has half of the budget, 512 KiB.
 		w := start(t, nil, withoutTrail, func(cfg *edge.Config) { cfg.ResultBytes = 1 << 20 })
 		pad := `{"a":"` + strings.Repeat("x", 100<<10) + `"}`
