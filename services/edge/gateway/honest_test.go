@@ -373,7 +373,7 @@ func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 // not exist.
 func TestKeysDoNotShowHiddenTools(t *testing.T) {
 	t.Parallel()
-	l, e := honest(t)
+	_, e := honest(t)
 	say := func(tool, key string) *fault.Error {
 		_, err := e.gateway.Do(t.Context(), keyed(tool, `{"key":"x"}`, "", key), nil)
 		return fault.From(err)
