@@ -95,7 +95,7 @@ func TestRefusals(t *testing.T) {
 			if m := s.refused(c.id, c.code, c.reason, c.executed); m.Error != nil && strings.Contains(m.Error.Message, "secret") {
 				t.Error(m.Error.Message)
 			}
-			s.Send(`{"type":"tool_request","id":"after","data":{"name":"safe"}}`) // the connection stays open
+			s.Send(`{"type":"tool_request","id":"after","data":{"name":"echo"}}`) // the connection stays open
 			if m := s.message(); m.Type != "tool_response" {
 				t.Errorf("%+v", m)
 			}
