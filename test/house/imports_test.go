@@ -72,10 +72,10 @@ func TestImports(t *testing.T) {
 
 	t.Run("bustest, certtest and leaktest are for tests", func(t *testing.T) {
 		for _, s := range code {
-			if slices.ContainsFunc(s.ours(), isOf("libs/bustest")) && !within(s.dir, "libs/bustest", "libs/natsd/cmd/servers") {
+			if slices.ContainsFunc(s.ours(), isOf("libs/bustest")) && !within(s.dir, "libs/bustest", "libs/natsd/cmd/servers", "services/edge/internal/edgetest") {
 				t.Errorf("%s imports libs/bustest outside of a test", s.path)
 			}
-			for _, dir := range []string{"libs/certtest", "libs/leaktest"} {
+			for _, dir := range []string{"libs/certtest", "libs/leaktest", "services/edge/internal/edgetest"} {
 				if slices.ContainsFunc(s.ours(), isOf(dir)) {
 					t.Errorf("%s imports %s outside of a test", s.path, dir)
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -83,6 +84,7 @@ func TestStreamRequest(t *testing.T) {
 		"says nothing":          {func(r *http.Request) { r.Header.Del("Accept") }, http.StatusOK},
 		"accepts JSON only":     {func(r *http.Request) { r.Header.Set("Accept", "application/json") }, http.StatusNotAcceptable},
 		"a later client's POST": {func(r *http.Request) { r.Method = http.MethodPost }, http.StatusMethodNotAllowed},
+		"a rebound host":        {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 		"DELETE":                {func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusMethodNotAllowed},
 		"an evil origin":        {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
 		"a rebound host":        {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
@@ -130,6 +132,7 @@ func TestMessageRequest(t *testing.T) {
 		"no such edge":         {"/messages?sessionId=AAAA.BBBB", nil, 404, "unknown_session", open},
 		"no such stream":       {"/messages?sessionId=" + edge + ".BBBB", nil, 404, "unknown_session", open},
 		"other credentials":    {c.Endpoint, func(r *http.Request) { r.Header.Set("Authorization", "Bearer other") }, 404, "unknown_session", open},
+		"bad credentials":      {c.Endpoint, func(r *http.Request) { r.Header.Set("Authorization", "Bearer nobody") }, 401, "unauthenticated", "no such token"},
 		"too large":            {c.Endpoint, func(r *http.Request) { body(r, make([]byte, 960<<10+1)) }, 413, "too_large", "larger"},
 		"too large, in chunks": {c.Endpoint, func(r *http.Request) { body(r, make([]byte, 2<<20)); r.ContentLength = -1 }, 413, "too_large", "larger"},
 	} {
@@ -227,6 +230,9 @@ type byName struct{}
 
 func (byName) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
 	name, _, _ := strings.Cut(c.Bearer, "-")
+	if name == "nobody" {
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "no such token")
+	}
 	return gateway.Principal{Name: name}, nil
 }
 

@@ -43,6 +43,8 @@ func TestModernHeadersMustAgreeWithBody(t *testing.T) {
 		"name in Base64":           {merge(ok, header{"Mcp-Name": "=?base64?c2FmZQ==?="}), call, true},
 		"name in bad Base64":       {merge(ok, header{"Mcp-Name": "=?base64?c2Fm!?="}), call, false},
 		"uri":                      {modern(mcp.MethodResourcesRead, "note:///one"), read("note:///one"), true},
+		"uri missing":              {modern(mcp.MethodResourcesRead, ""), read("note:///one"), false},
+		"param beyond ASCII, raw":  {merge(mirrored, header{"Mcp-Param-Region": "Hello, 世界"}), mirror(`{"region":"Hello, 世界"}`), false},
 		"version missing":          {merge(ok, header{mcp.HeaderProtocolVersion: absent}), call, false},
 		"version of the other era": {merge(ok, header{mcp.HeaderProtocolVersion: mcp.V20251125}), call, false},
 		"version twice":            {merge(ok, header{mcp.HeaderProtocolVersion: mcp.Modern + "\n" + mcp.Modern}), call, false},

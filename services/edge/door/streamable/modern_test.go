@@ -49,6 +49,7 @@ func TestModernRefusals(t *testing.T) {
 		"no params":                     {call, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, 400, mcp.CodeHeaderMismatch, "header_mismatch"},
 		"no _meta":                      {call, edgetest.LegacyCall("1", "safe", "{}"), 400, badParams, "invalid_params"},
 		"no version":                    {call, meta(caps), 400, badParams, "invalid_params"},
+		"no capabilities":               {call, meta(version), 400, badParams, "invalid_params"},
 		"capabilities of wrong type":    {call, meta(version + `,"` + mcp.MetaClientCapabilities + `":[]`), 400, badParams, "invalid_params"},
 		"client info of wrong type":     {call, meta(version + `,` + caps + `,"` + mcp.MetaClientInfo + `":"x"`), 400, badParams, "invalid_params"},
 		"unknown log level":             {call, meta(version + `,` + caps + `,"` + mcp.MetaLogLevel + `":"loud"`), 400, badParams, "invalid_params"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -44,6 +45,7 @@ func TestInitialize(t *testing.T) {
 		status int
 	}{
 		{w.Initialize(t, mcp.V20250618, "{}"), `{"jsonrpc":"2.0","id":7,"result":{}}`, 202}, {header{}, edgetest.LegacyCall("1", "echo", "{}"), 200},
+		{header{}, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"note:///one"`), 400}, // it needs a session
 	} {
 		if r := w.Post(t, c.header, c.body); r.StatusCode != c.status {
 			t.Errorf("%s: %d %s", c.body, r.StatusCode, r.Bytes)
@@ -59,6 +61,66 @@ func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 		return gateway.Principal{}, fault.New(fault.Unauthenticated, "no token")
 	}
 	return gateway.Principal{Name: c.Bearer}, nil
+}
+
+// revocable takes tokens until they are revoked.
+type revocable struct {
+	byToken
+	mu      sync.Mutex
+	revoked string
+	ended   []func(credential string)
+}
+
+func (r *revocable) Authenticate(ctx context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.Bearer == r.revoked {
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "no such token")
+	}
+	p, err := r.byToken.Authenticate(ctx, c)
+	p.Credential = c.Bearer
+	return p, err
+}
+
+// OnEnded implements gateway.Ender.
+func (r *revocable) OnEnded(f func(credential string)) func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = append(r.ended, f)
+	return func() {}
+}
+
+func (r *revocable) revoke(token string) {
+	r.mu.Lock()
+	r.revoked = token
+	r.mu.Unlock()
+	for _, f := range r.ended {
+		f(token)
+	}
+}
+
+// A stream ends with the credentials that it was opened with, and says why; others go on.
+// test/tenants asks the same of all streams.
+func TestM3StreamsEndWithTheirCredentials(t *testing.T) {
+	t.Parallel()
+	r := &revocable{}
+	w := start(t, edgetest.As(r))
+	open := func(who string) *edgetest.Stream {
+		s := w.Open(t, merge(modern(mcp.MethodListen, ""), header{"Authorization": "Bearer " + who}), listen("1", `{"toolsListChanged":true}`))
+		s.Await() // acknowledged
+		return s
+	}
+	ada, bob := open("ada"), open("bob")
+	r.revoke("ada")
+	if m := ada.Await(); m.Error == nil || m.Error.Data.Reason != "unauthenticated" {
+		t.Errorf("it ends with %+v", m)
+	}
+	ada.Ends()
+	select {
+	case e, open := <-bob.Next:
+		t.Errorf("another's stream: %+v, open: %t", e, open)
+	default:
+	}
 }
 
 // A session is served by every edge, to the principal that opened it alone, until it is

@@ -1,6 +1,7 @@
 // Package edgetest is what the edge's tests have in common: a service with a tool for
-// everything that an edge can be asked (Service), and the messages that ask it (Request,
-// Call).
+// everything that an edge can be asked (Service), a bus with that service and edges
+// (World), the messages that ask it (Request, Call), and a client for each door of MCP
+// (Conversation), whatever the transport. Start reading at World.
 package edgetest
 
 import (

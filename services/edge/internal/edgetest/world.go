@@ -13,8 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// World is a bus with the service svc, and edges. Its own methods of an edge are those of
-// the first one.
+// World is a bus with the service svc, and edges. Edge is the first one, Edges has all.
 type World struct {
 	Bus string
 	Svc *Service
