@@ -59,7 +59,7 @@ func prove(ctx context.Context, w *world) error {
 // run has clients call a fleet with a bug.
 func (w *world) run(ctx context.Context, bug planted, program string) error {
 	w.result = &result{}
-	w.edges, w.notOfEdge = nil, nil
+	w.edges, w.died, w.notOfEdge, w.ledgers = nil, nil, nil, nil
 	for _, part := range runs[bug.program] {
 		w.fleet.Use(part, program)
 		if err := w.again(ctx, part); err != nil {

@@ -48,9 +48,13 @@ func (r *result) found(f ...oracle.Finding) {
 func (r *result) counts(run oracle.Run) {
 	kinds := map[history.Kind]int{}
 	failed := map[history.Kind]int{}
+	doors, failedAt := map[string]int{}, map[string]int{}
 	ok, no, unknown, tries := 0, 0, 0, 0
 	for _, c := range run.Calls {
 		kinds[c.Kind]++
+		if doors[c.Door]++; !c.OK() {
+			failedAt[c.Door]++
+		}
 		tries += len(c.Tries)
 		switch {
 		case c.OK():
@@ -69,6 +73,11 @@ func (r *result) counts(run oracle.Run) {
 		each = append(each, fmt.Sprintf("%s %d (%d)", k, kinds[k], failed[k]))
 	}
 	r.row("of each kind (not ok)", "", "%s", strings.Join(each, ", "))
+	each = nil
+	for _, d := range sorted(doors) {
+		each = append(each, fmt.Sprintf("%s %d (%d)", d, doors[d], failedAt[d]))
+	}
+	r.row("at each door (not ok)", "", "%s", strings.Join(each, ", "))
 	r.row("effects in the ledger, rows of the trail", "", "%d, %d", len(run.Ran), len(run.Trail))
 }
 
