@@ -28,13 +28,9 @@ func skip(s ast.Stmt, text func(ast.Node) string) (string, error) {
 	return "if false {\n" + text(s) + "\n}", nil
 }
 
-// before puts code in front of the statement, and after behind it.
+// before puts code in front of the statement.
 func before(code string) change {
 	return func(s ast.Stmt, text func(ast.Node) string) (string, error) { return code + "\n" + text(s), nil }
-}
-
-func after(code string) change {
-	return func(s ast.Stmt, text func(ast.Node) string) (string, error) { return text(s) + "\n" + code, nil }
 }
 
 // twice evaluates the right side of an assignment once more.

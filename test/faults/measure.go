@@ -57,15 +57,14 @@ func (w *world) measure() (*measuring, error) {
 	return &measuring{w: w, token: strings.TrimSpace(string(token)), began: time.Now()}, err
 }
 
-// add adds a point; what a process cannot say just now is left out.
-func (m *measuring) add(name, unit string, value float64, describe func(*series)) {
+// add adds a point to a series.
+func (m *measuring) add(s series, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.all, func(s *series) bool { return s.name == name })
+	i := slices.IndexFunc(m.all, func(other *series) bool { return other.name == s.name })
 	if i < 0 {
 		i = len(m.all)
-		m.all = append(m.all, &series{name: name, unit: unit})
-		describe(m.all[i])
+		m.all = append(m.all, &s)
 	}
 	m.all[i].points = append(m.all[i].points, point{time.Since(m.began).Seconds(), value})
 }
@@ -83,7 +82,7 @@ func (m *measuring) latest(name string) float64 {
 func (m *measuring) sample(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	flat := func(room float64) func(*series) { return func(s *series) { s.from, s.room = m.w.length/3, room } }
+	from := m.w.length / 3
 	kept, listed := m.streams(ctx)
 	for _, part := range measured {
 		s := m.w.sizes(part)
@@ -92,15 +91,15 @@ func (m *measuring) sample(ctx context.Context) {
 			s.memory -= 2 * kept
 		}
 		if s.files > 0 && (part != "nats-1" || listed) {
-			m.add(part+" memory", "MiB", s.memory/mib, flat(24))
-			m.add(part+" files", "", float64(s.files), flat(32))
+			m.add(series{name: part + " memory", unit: "MiB", from: from, room: 24}, s.memory/mib)
+			m.add(series{name: part + " files", from: from, room: 32}, float64(s.files))
 		}
 	}
 	_, body, err := caller.Request(ctx, http.MethodGet, m.w.fleet.At("edge-1", "9100"), "/metrics", "", "Authorization", "Bearer "+m.token)
 	for lines := bufio.NewScanner(bytes.NewReader(body)); err == nil && lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), "go_goroutines "); ok {
 			if n, err := strconv.ParseFloat(value, 64); err == nil {
-				m.add(goroutines, "", n, flat(150))
+				m.add(series{name: goroutines, from: from, room: 150}, n)
 			}
 		}
 	}
@@ -111,20 +110,16 @@ func (m *measuring) streams(ctx context.Context) (kept float64, listed bool) {
 	said, err := m.w.streamsAt(ctx, "nats-1")
 	for _, s := range said {
 		kept += s.State.Bytes
-		m.add(strings.TrimPrefix(s.Name, "KV_"), "MiB", s.State.Bytes/mib, func(to *series) {
-			if s.Config.MaxBytes > 0 {
-				to.most = 0.9 * s.Config.MaxBytes / mib
-			}
-			// A stream stops growing when it holds as much as it keeps, and a queue at once. A stream that
-			// keeps messages for longer than the run grows all the time.
-			from := m.w.length / 3
-			if s.Config.Retention != "workqueue" && s.Name != "AUDIT" {
-				from = max(from, time.Duration(s.Config.MaxAge)+time.Minute)
-			}
-			if from <= m.w.length*2/3 {
-				to.from, to.room = from, 2
-			}
-		})
+		to := series{name: strings.TrimPrefix(s.Name, "KV_"), unit: "MiB", from: m.w.length / 3, room: 2, most: 0.9 * max(s.Config.MaxBytes, 0) / mib}
+		// A stream stops growing when it holds as much as it keeps, and a queue at once. A stream that
+		// keeps messages for longer than the run grows all the time.
+		if s.Config.Retention != "workqueue" && s.Name != "AUDIT" {
+			to.from = max(to.from, time.Duration(s.Config.MaxAge)+time.Minute)
+		}
+		if to.from > m.w.length*2/3 {
+			to.from = 0
+		}
+		m.add(to, s.State.Bytes/mib)
 	}
 	return kept, err == nil && len(said) > 0
 }

@@ -45,7 +45,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// What stands still twice before it has recovered is one outage.
+// A part that stands still again before it has recovered has one outage.
 func TestStood(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -22,8 +22,8 @@ var (
 	sendsTwice = variant{"every request and permit is sent twice", "edge-2", busbarProgram, []edit{{"request-twice", twice}, {"permit-twice", twice}}}
 	// This is the clock of the bus's protocol: deadlines, announcements, seals. For other times a
 	// program's libraries ask this machine.
-	behind = variant{"2 min behind", "edge-2", busbarProgram, []edit{{"clock", after("c.now = func() time.Time { return time.Now().Add(-2 * time.Minute) }")}}}
-	ahead  = variant{"45 s ahead", "ledger-2", ledgerProgram, []edit{{"clock", after("c.now = func() time.Time { return time.Now().Add(45 * time.Second) }")}}}
+	behind = variant{"2 min behind", "edge-2", busbarProgram, []edit{{"clock", swap("time.Now", "func() time.Time { return time.Now().Add(-2 * time.Minute) }")}}}
+	ahead  = variant{"45 s ahead", "ledger-2", ledgerProgram, []edit{{"clock", swap("time.Now", "func() time.Time { return time.Now().Add(45 * time.Second) }")}}}
 )
 
 // become has parts run as variants.

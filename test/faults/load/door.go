@@ -38,7 +38,7 @@ type door struct {
 	costly bool
 }
 
-// doors has the formats of every load first, and then those of a broad one.
+// doors are the three formats of every load, and then the formats that a broad load has as well.
 var doors = []door{
 	{name: "modern", open: stateless(caller.Modern)},
 	{name: "legacy", open: func(ctx context.Context, _ *Load, edge string) (client, error) { return caller.OpenSession(ctx, edge) }},
@@ -51,6 +51,9 @@ var doors = []door{
 	{name: "grpc", open: openGRPC},
 	{name: "stdio", open: openStdio, costly: true},
 }
+
+// everywhere is how many of doors every load has.
+const everywhere = 3
 
 // Doors are the names of the formats of a broad load.
 func Doors() (names []string) {
@@ -65,10 +68,10 @@ func (w *worker) door() door {
 	if w.Broad {
 		return doors[w.IntN(len(doors))]
 	}
-	return doors[w.IntN(3)]
+	return doors[w.IntN(everywhere)]
 }
 
-// through makes a call over the worker's connection, which is opened if there is none to the edge.
+// through makes a call over the worker's connection to the edge, and opens that first if needed.
 func (w *worker) through(ctx context.Context, d door, edge string, what caller.Call) caller.Answer {
 	if w.line != nil && w.lineEdge != edge {
 		w.hangUp()

@@ -190,14 +190,10 @@ func (w *worker) call(ctx context.Context, kind history.Kind) {
 	if d.costly {
 		n = 40
 	}
-	for range n - 1 {
-		if !w.one(ctx, d, kind) {
-			break
-		}
+	for ok := w.one(ctx, d, kind); ok && n > 1; n-- {
 		_ = pause(ctx, time.Duration(w.Int64N(int64(w.Think)+1)))
-		kind = single[w.IntN(len(single))]
+		ok = w.one(ctx, d, single[w.IntN(len(single))])
 	}
-	w.one(ctx, d, kind)
 	w.hangUp()
 }
 
@@ -275,7 +271,7 @@ func (w *worker) session(ctx context.Context, kind history.Kind) {
 
 // store writes a resource; the service keeps the key.
 func (w *worker) store(ctx context.Context, kind history.Kind) {
-	d, uri := doors[w.IntN(3)], "faults:"+w.key()
+	d, uri := doors[w.IntN(everywhere)], "faults:"+w.key()
 	defer w.hangUp()
 	what := caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"kept"}`, uri), Key: uri}
 	tries := w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return w.through(ctx, d, edge, what) })
