@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -92,26 +93,15 @@ func sorted[K ~string, V any](m map[K]V) []K {
 
 // watchLoad notes how busy the machine is.
 func (r *result) watchLoad() (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for tick := time.NewTicker(2 * time.Second); ; {
-			var one float64
-			if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
-				_, _ = fmt.Sscan(string(raw), &one)
-			}
-			r.mu.Lock()
-			r.load = append(r.load, one)
-			r.mu.Unlock()
-			select {
-			case <-tick.C:
-			case <-done:
-				tick.Stop()
-				return
-			}
+	return ticking(2*time.Second, func(context.Context) {
+		var one float64
+		if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
+			_, _ = fmt.Sscan(string(raw), &one)
 		}
-	}()
-	return func() { close(done); <-ended }
+		r.mu.Lock()
+		r.load = append(r.load, one)
+		r.mu.Unlock()
+	})
 }
 
 // quantile of durations; 0 of none.

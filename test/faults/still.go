@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/busbar-mcp/busbar/test/faults/oracle"
@@ -62,23 +61,19 @@ func (w *world) spans(all *[]outage) (spans []oracle.Span) {
 // or somebody stops a process of the fleet. It asks nothing of Busbar or NATS, so their own slowness
 // does not count as an excuse.
 func (w *world) watch() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	look := func(what string, do func()) {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				began := time.Now()
-				time.Sleep(lookEvery)
-				do()
-				if time.Since(began)-lookEvery >= stillTime {
-					w.stood(what, began, time.Now())
-				}
+	look := func(what string, do func()) (stop func()) {
+		before := time.Now()
+		return ticking(lookEvery, func(context.Context) {
+			do()
+			now := time.Now()
+			if now.Sub(before)-lookEvery >= stillTime {
+				w.stood(what, before, now)
 			}
+			before = now
 		})
 	}
-	look("the machine", func() {})
-	look("the disk", func() { write(filepath.Join(w.dir, "synced")) })
-	stopLooking := ticking(lookEvery, func(context.Context) {
+	machine, disk := look("the machine", func() {}), look("the disk", func() { write(filepath.Join(w.dir, "synced")) })
+	processes := ticking(lookEvery, func(context.Context) {
 		for _, part := range slices.Concat(measured, killed, servers, []string{"database"}) {
 			now := time.Now()
 			raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.fleet.PID(part)))
@@ -87,7 +82,7 @@ func (w *world) watch() (stop func()) {
 			}
 		}
 	})
-	return func() { stopLooking(); cancel(); all.Wait() }
+	return func() { machine(); disk(); processes() }
 }
 
 // write writes a little to the disk.
