@@ -171,6 +171,8 @@ func TestStrict(t *testing.T) {
 	}{
 		"a refusal":                             {history.Write, []caller.Answer{no}, nil, nil, true},
 		"a refusal that is repeated":            {history.Read, []caller.Answer{no, ok("")}, nil, nil, true},
+		"a refusal that is repeated with a key": {history.Changed, []caller.Answer{no, ok("")}, nil, nil, false},
+		"a refusal with a key in the end":       {history.Changed, []caller.Answer{ok(""), no}, nil, nil, true},
 		"a refusal while something is away":     {history.Write, []caller.Answer{no}, then, nil, false},
 		"a refusal before something is away":    {history.Write, []caller.Answer{no}, later, nil, true},
 		"a refusal while the machine is still":  {history.Write, []caller.Answer{no}, nil, then, false},
