@@ -130,9 +130,9 @@ func soaked(ctx context.Context, w *world) error {
 	}
 	urls, _ := w.bus()
 	edge := filepath.Join(w.fleet.Volume("bus"), permission.Edge)
-	began := time.Now()
-	stopWatch, stopMeasuring, stopProgress := w.watch(), ticking(sampleEvery, m.sample), ticking(10*time.Second, func(context.Context) { w.progress(m, began) })
-	calls, err := w.under(ctx, load.Load{Home: w.dir, Stdio: []string{
+	began, h := time.Now(), &history.History{}
+	stopWatch, stopMeasuring, stopProgress := w.watch(), ticking(sampleEvery, m.sample), ticking(10*time.Second, func(context.Context) { w.progress(m, h.Calls(), time.Since(began)) })
+	calls, err := w.under(ctx, load.Load{History: h, Home: w.dir, Stdio: []string{
 		w.fleet.Program("busbar"), "stdio", "--nats", urls, "--nats-ca", filepath.Join(edge, "ca.pem"), "--nats-nkey", filepath.Join(edge, permission.Edge+".secret"),
 		"--access", filepath.Join(w.root, "test/faults/access.yaml"), "--audit-spool", filepath.Join(w.fleet.Volume("edge-1"), "spool"), // what it cannot send at its end, an edge sends
 	}}, func(ctx context.Context) error { return disturb(ctx, w) })
@@ -173,16 +173,13 @@ func ticking(every time.Duration, do func(context.Context)) (stop func()) {
 }
 
 // progress prints a line.
-func (w *world) progress(m *measuring, began time.Time) {
-	if w.history == nil {
-		return
-	}
-	calls, failed := w.history.Calls(), 0
+func (w *world) progress(m *measuring, calls []history.Call, since time.Duration) {
+	failed := 0
 	for _, c := range calls {
 		if !c.OK() {
 			failed++
 		}
 	}
-	fmt.Printf("   %8s  %7d calls, %d not ok; edge %3.0f MiB, %.0f goroutines; %s\n", time.Since(began).Round(time.Second), len(calls), failed,
+	fmt.Printf("   %8s  %7d calls, %d not ok; edge %3.0f MiB, %.0f goroutines; %s\n", since.Round(time.Second), len(calls), failed,
 		m.latest("edge-1 memory"), m.latest(goroutines), w.during(time.Now(), time.Now()))
 }

@@ -47,7 +47,6 @@ type world struct {
 	result           *result
 
 	fleet                 *fleet.Fleet
-	history               *history.History
 	claim                 io.Closer
 	toBus, toLedger, toDB *link.Link
 	disks                 []string // that are mounted
@@ -216,9 +215,10 @@ func pause(ctx context.Context, d time.Duration) error {
 // a while after the last fault.
 func (w *world) under(ctx context.Context, l load.Load, faults func(context.Context) error) ([]history.Call, error) {
 	began := time.Now().Add(-time.Second)
-	h := &history.History{}
-	l.Seed, l.History, l.Broad = w.seed, h, w.broad
-	w.history = h
+	if l.History == nil {
+		l.History = &history.History{}
+	}
+	l.Seed, l.Broad = w.seed, w.broad
 	if l.Edges == nil {
 		l.Edges = w.addresses()
 	}
@@ -254,9 +254,9 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	if failed != nil {
 		return nil, failed
 	}
-	calls := h.Calls()
+	calls := l.History.Calls()
 	w.runs++
-	if err := h.Write(filepath.Join(w.dir, fmt.Sprintf("history-%d.jsonl", w.runs))); err != nil {
+	if err := l.History.Write(filepath.Join(w.dir, fmt.Sprintf("history-%d.jsonl", w.runs))); err != nil {
 		return nil, err
 	}
 	r, found, err := w.judged(ctx, calls, began)
