@@ -75,7 +75,7 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 		}
 	}
 	w.length = 4 * time.Second
-	if bug.kills {
+	if bug.kills || len(bug.beside) > 0 { // it shows when messages meet at the right moment
 		w.length = 25 * time.Second
 	}
 	w.seed++ // keys of their own

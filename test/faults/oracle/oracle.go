@@ -172,8 +172,8 @@ func (c *checker) keyed(call history.Call) {
 // silences are the reasons of tries that fail because something stood still.
 var silences = []string{"unavailable", "peer_lost", "deadline_exceeded", "overloaded", "connection"}
 
-// strict requires of each try that it succeeds, or has a reason not to; of a call that its client
-// repeats with a key, as keys are for, it requires that of the last try.
+// strict requires that each try succeeds, or has a reason not to. A client repeats a call with a key,
+// so there only the last try counts.
 func (c *checker) strict(call history.Call) {
 	if !c.Strict || call.Kind == history.Impatient || call.Kind == history.Overdue {
 		return
