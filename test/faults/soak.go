@@ -153,11 +153,10 @@ func soaked(ctx context.Context, w *world) error {
 			w.result.row(o.From.Format(time.TimeOnly)+" to "+o.To.Format(time.TimeOnly), "", "%s", o.what)
 		}
 	}
-	c, err := w.verify(ctx)
-	if err == nil && c.Problem != nil {
-		w.result.found(oracle.Finding{Oracle: oracle.Tampered, Text: fmt.Sprintf("the trail does not verify: %+v", *c.Problem)})
+	if _, err := w.asked(ctx, "audit", "verify", "--data-dir", filepath.Join(w.dir, "parts/edge-1/data")); err != nil {
+		w.result.found(oracle.Finding{Oracle: oracle.Tampered, Text: err.Error()})
 	}
-	return err
+	return nil
 }
 
 // ticking does something again and again until it is stopped.
