@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 )
@@ -32,15 +31,4 @@ func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	return ctx, cancel
-}
-
-// member is the value at a path of names with dots between them.
-func member(object map[string]any, path string) (any, bool) {
-	name, rest, deeper := strings.Cut(path, ".")
-	v, there := object[name]
-	if !deeper {
-		return v, there
-	}
-	inner, _ := v.(map[string]any)
-	return member(inner, rest)
 }
