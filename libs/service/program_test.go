@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -59,5 +60,30 @@ func TestSettingsOfAService(t *testing.T) {
 	t.Setenv("SHAPE_TEST_EVERY", "soon")
 	if _, err := command.Start(t.Context(), conn, env); err == nil || !strings.Contains(err.Error(), "SHAPE_TEST_EVERY") {
 		t.Errorf("started with a wrong setting: %v", err)
+	}
+}
+
+// A program of a service joins its bus, says that it is ready, and serves until it
+// is told to stop.
+func TestCommandRuns(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	bustest.Connect(t, url) // creates the registry
+	command := service.NewCommand("svc", func(context.Context, service.Env) (*service.Service, error) {
+		return quiet(t, "svc"), nil
+	})
+	command.NATS = url
+	ctx, stop := context.WithCancel(t.Context())
+	ready, out := io.Pipe()
+	ran := make(chan error, 1)
+	go func() { ran <- command.Run(ctx, out) }()
+	line := make([]byte, 100)
+	n, err := ready.Read(line)
+	if want := "busbar svc is ready: nats=" + url + "\n"; err != nil || string(line[:n]) != want {
+		t.Errorf("ready line %q, want %q; %v", line[:n], want, err)
+	}
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
 	}
 }
