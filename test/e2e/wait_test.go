@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 	"time"
 )
@@ -25,10 +24,4 @@ func within(t testing.TB, limit time.Duration, what string, ok func() bool) time
 		time.Sleep(min(max(waited/10, 10*time.Millisecond), 100*time.Millisecond))
 	}
 	return time.Since(began)
-}
-
-func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	return ctx, cancel
 }
