@@ -39,6 +39,7 @@ func (a *attempt) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.E
 			e.Part = flow.Alive
 		}
 	case *busv1.Frame_Disconnect:
+		a.deliver(frame) // if it is the first frame, this makes the answer one that can be left
 		e.Part, e.MayLeave = flow.Disconnect, a.options.Stream != nil && a.options.Stream.MayLeave()
 	case *busv1.Frame_Progress, *busv1.Frame_Log:
 		e.Part = flow.Note

@@ -25,7 +25,7 @@ func TestH8AcceptTools(t *testing.T) {
 			Name: "x", Json: []byte(`{"name":"x","description":"` + description + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`), CallsTools: calls,
 		}}}
 	}
-	svc, err := registry.Announce(bustest.Connect(t, w.bus), "pinned", "i1", "1.0.0", says("Does it", false))
+	svc, err := registry.Announce(bustest.Connect(t, w.Bus), "pinned", "i1", "1.0.0", says("Does it", false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestH8AcceptTools(t *testing.T) {
 		t.Helper()
 		var out strings.Builder
 		c := edge.AcceptTools{Tools: tools, All: len(tools) == 0, Yes: yes}
-		c.NATS, c.Access = w.bus, g.file
+		c.NATS, c.Access = w.Bus, g.file
 		err := c.Run(t.Context(), &out)
 		return out.String(), err
 	}
@@ -62,7 +62,7 @@ func TestH8AcceptTools(t *testing.T) {
 		t.Errorf("it is shown as\n%s", said)
 	}
 	// A definition that is too large to be shown is accepted only by its name.
-	large, err := registry.Announce(bustest.Connect(t, w.bus), "large", "i1", "1.0.0", &busv1.Catalogue{Service: "large", Tools: []*busv1.Tool{{
+	large, err := registry.Announce(bustest.Connect(t, w.Bus), "large", "i1", "1.0.0", &busv1.Catalogue{Service: "large", Tools: []*busv1.Tool{{
 		Name: "y", Json: []byte(`{"name":"y","description":"` + strings.Repeat("z", definition.MaxText) + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`),
 	}}})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestH8AcceptTools(t *testing.T) {
 	if _, err := accept(true, "none"); err == nil || !strings.Contains(err.Error(), `no service has a tool "none"`) {
 		t.Errorf("a tool that is not there: %v", err)
 	}
-	seen := bustest.Connect(t, w.bus).Bucket(bus.DefinitionsBucket)
+	seen := bustest.Connect(t, w.Bus).Bucket(bus.DefinitionsBucket)
 	bustest.Eventually(t, "the edges have seen what it says", func() (found bool) {
 		err := seen.Each(t.Context(), "seen.", func(_ string, value []byte) { found = found || strings.Contains(string(value), "Does it") })
 		return found && err == nil
@@ -99,7 +99,7 @@ func TestH8AcceptTools(t *testing.T) {
 	}
 	asked := ""
 	c := edge.AcceptTools{Tools: []string{"x"}, Ask: func(_ context.Context, question string) (bool, error) { asked = question; return false, nil }}
-	c.NATS, c.Access = w.bus, g.file
+	c.NATS, c.Access = w.Bus, g.file
 	var out strings.Builder
 	if err := c.Run(t.Context(), &out); err == nil || err.Error() != "nothing is accepted" || asked != "accept 1 tool?" {
 		t.Errorf("%q: %v", asked, err)
@@ -109,7 +109,7 @@ func TestH8AcceptTools(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	var redefined, accepted []string
-	events := auditlog.NewReader(bustest.Connect(t, w.bus), 0)
+	events := auditlog.NewReader(bustest.Connect(t, w.Bus), 0)
 	for len(redefined) == 0 {
 		ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 		all, err := events.Next(ctx)

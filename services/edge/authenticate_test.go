@@ -1,9 +1,7 @@
 package edge_test
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +24,7 @@ func identified(t *testing.T, f edge.IdentityFlags, file string) (h http.Handler
 	return start(t).identified(t, f, file)
 }
 
-func (w *world) identified(t *testing.T, f edge.IdentityFlags, file string) (h http.Handler, keys *store.APIKeys) {
+func (w world) identified(t *testing.T, f edge.IdentityFlags, file string) (h http.Handler, keys *store.APIKeys) {
 	t.Helper()
 	cfg := edge.Config{Version: "1", Logger: bustest.Logger(t)}
 	policy := edge.PolicyFlags{Access: file}
@@ -39,31 +37,8 @@ func (w *world) identified(t *testing.T, f edge.IdentityFlags, file string) (h h
 		t.Fatal(err)
 	}
 	t.Cleanup(closed)
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	conn := bustest.Connect(t, w.bus)
-	e, err := edge.New(ctx, conn, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	return e.Handler(door.Guard{Loopback: true}), store.NewAPIKeys(conn)
-}
-
-func ask(t *testing.T, h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader("{}"))
-	r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
-	r.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	answer := httptest.NewRecorder()
-	h.ServeHTTP(answer, r)
-	return answer
+	e := w.Join(t, func(c *edge.Config) { *c = cfg })
+	return e.Handler(door.Guard{Loopback: true}), store.NewAPIKeys(e.Conn)
 }
 
 func write(t *testing.T, file, text string) {
@@ -85,25 +60,25 @@ func TestCustomHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "the key is good", func() bool {
-		return ask(t, h, "POST", "/tools/echo", "X-Custom-Auth", key).Code == http.StatusOK
+		return ask(t, h, "POST", "/tools/echo", "{}", "X-Custom-Auth", key).Code == http.StatusOK
 	})
 	for _, path := range []string{"/tools/echo", "/mcp", "/graphql", "/v1"} {
 		for name, header := range map[string][]string{"nothing": nil, "a wrong one": {"X-Custom-Auth", "wrong"}, "a wrong key": {"X-Custom-Auth", key + "a"}} {
-			got := ask(t, h, "POST", path, header...)
+			got := ask(t, h, "POST", path, "{}", header...)
 			if got.Code != http.StatusUnauthorized || got.Body.String() != `{"error":"Custom authentication failed"}` || got.Header().Get("Content-Type") != "application/json" || got.Header().Get("WWW-Authenticate") == "" {
 				t.Errorf("%s: %s: %d %s", path, name, got.Code, got.Body)
 			}
 		}
 		for name, header := range map[string][]string{"two": {"X-Custom-Auth", key, "X-Custom-Auth", key}, "another kind too": {"X-Custom-Auth", key, "Authorization", "Bearer " + key}} {
-			if got := ask(t, h, "POST", path, header...); got.Code != http.StatusBadRequest {
+			if got := ask(t, h, "POST", path, "{}", header...); got.Code != http.StatusBadRequest {
 				t.Errorf("%s: %s: %d %s", path, name, got.Code, got.Body)
 			}
 		}
 	}
-	if got := ask(t, h, "POST", "/tools/echo", "Authorization", "Bearer "+key); got.Code != http.StatusOK {
+	if got := ask(t, h, "POST", "/tools/echo", "{}", "Authorization", "Bearer "+key); got.Code != http.StatusOK {
 		t.Errorf("as Bearer: %d %s", got.Code, got.Body)
 	}
-	if got := ask(t, h, "GET", "/healthz"); got.Code != http.StatusOK {
+	if got := ask(t, h, "GET", "/healthz", "{}"); got.Code != http.StatusOK {
 		t.Errorf("health: %d", got.Code)
 	}
 	for _, name := range []string{"Authorization", "cookie", "a b", "Dpop"} {
@@ -122,7 +97,7 @@ func TestNobodyNeedsAnAccountOnLoopback(t *testing.T) {
 		header []string
 		status int
 	}{{nil, 200}, {[]string{"Authorization", "Bearer x"}, 401}, {[]string{"Authorization", "Basic x"}, 401}, {[]string{"X-Custom-Auth", "x"}, 200}} {
-		if got := ask(t, h, "POST", "/tools/echo", c.header...); got.Code != c.status {
+		if got := ask(t, h, "POST", "/tools/echo", "{}", c.header...); got.Code != c.status {
 			t.Errorf("%v: %d %s", c.header, got.Code, got.Body)
 		}
 	}
@@ -137,13 +112,13 @@ func TestIssuersOfTheAccessFile(t *testing.T) {
 	write(t, file, "roles: {all: {allow: ['*']}}\nanonymous: [all]")
 	h, _ := identified(t, edge.IdentityFlags{}, file)
 	token := i.Token(aud, nil)
-	if got := ask(t, h, "POST", "/tools/echo", "Authorization", "Bearer "+token); got.Code != http.StatusUnauthorized {
+	if got := ask(t, h, "POST", "/tools/echo", "{}", "Authorization", "Bearer "+token); got.Code != http.StatusUnauthorized {
 		t.Errorf("of nobody: %d", got.Code)
 	}
-	if got := ask(t, h, "POST", "/tools/echo"); got.Code != http.StatusOK {
+	if got := ask(t, h, "POST", "/tools/echo", "{}"); got.Code != http.StatusOK {
 		t.Errorf("anonymous: %d %s", got.Code, got.Body)
 	}
-	if got := ask(t, h, "GET", identity.MetadataPath); got.Code != http.StatusNotFound || got.Header().Get("Busbar-Reason") != "method_not_found" || got.Header().Get("Busbar-Executed") != "no" {
+	if got := ask(t, h, "GET", identity.MetadataPath, "{}"); got.Code != http.StatusNotFound || got.Header().Get("Busbar-Reason") != "method_not_found" || got.Header().Get("Busbar-Executed") != "no" {
 		t.Errorf("metadata: %d %v", got.Code, got.Header())
 	}
 	write(t, file, `
@@ -153,30 +128,22 @@ oauth:
 certificates: [{uri: "spiffe://corp/*", roles: [all]}]
 `)
 	bustest.Eventually(t, "the issuer counts", func() bool {
-		return ask(t, h, "POST", "/tools/echo", "Authorization", "Bearer "+token).Code == http.StatusOK
+		return ask(t, h, "POST", "/tools/echo", "{}", "Authorization", "Bearer "+token).Code == http.StatusOK
 	})
 	i.Opaque("opaque", map[string]any{"active": true, "sub": "anna", "aud": aud, "scope": "mcp:call"})
-	if got := ask(t, h, "POST", "/tools/echo", "Authorization", "Bearer opaque"); got.Code != http.StatusOK {
+	if got := ask(t, h, "POST", "/tools/echo", "{}", "Authorization", "Bearer opaque"); got.Code != http.StatusOK {
 		t.Errorf("opaque: %d %s", got.Code, got.Body)
 	}
 	want := `Bearer resource_metadata="http://127.0.0.1:8000` + identity.MetadataPath + `/mcp", scope="mcp:call"`
-	if got := ask(t, h, "POST", "/tools/echo"); got.Code != http.StatusUnauthorized || got.Header().Get("WWW-Authenticate") != want {
+	if got := ask(t, h, "POST", "/tools/echo", "{}"); got.Code != http.StatusUnauthorized || got.Header().Get("WWW-Authenticate") != want {
 		t.Errorf("anonymous: %d %v", got.Code, got.Header())
 	}
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", strings.NewReader(edgetest.Request("1", "server/discover", "")))
-	r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
-		"MCP-Protocol-Version": mcp.Modern, "Mcp-Method": "server/discover",
-	} {
-		r.Header.Set(name, value)
-	}
-	about := httptest.NewRecorder()
-	if h.ServeHTTP(about, r); !strings.Contains(about.Body.String(), `"`+mcp.ExtensionEnterprise+`":{}`) {
+	about := ask(t, h, "POST", "/mcp", edgetest.Request("1", "server/discover", ""), "Authorization", "Bearer "+token, "MCP-Protocol-Version", mcp.Modern, "Mcp-Method", "server/discover")
+	if !strings.Contains(about.Body.String(), `"`+mcp.ExtensionEnterprise+`":{}`) {
 		t.Errorf("server/discover: %d %s", about.Code, about.Body)
 	}
 	for _, path := range []string{identity.MetadataPath, identity.MetadataPath + "/mcp"} {
-		if got := ask(t, h, "GET", path); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), i.URL) {
+		if got := ask(t, h, "GET", path, "{}"); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), i.URL) {
 			t.Errorf("%s: %d %s", path, got.Code, got.Body)
 		}
 	}

@@ -15,23 +15,15 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/join"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func get(t *testing.T, h http.Handler, path string) (int, string) {
-	t.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-	return w.Code, w.Body.String()
-}
-
 func TestProbes(t *testing.T) {
 	t.Parallel()
-	e, conn := start(t).join(t)
+	e := edgetest.Start(t)
 	h := e.Handler(door.Guard{})
 	if status, body := get(t, h, "/healthz"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("%d %q", status, body)
@@ -39,7 +31,7 @@ func TestProbes(t *testing.T) {
 	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nbus: connected\nclock: in step with the bus\naudit: ") {
 		t.Errorf("%d %s", status, body)
 	}
-	conn.Close()
+	e.Conn.Close()
 	if status, _ := get(t, h, "/healthz"); status != http.StatusOK {
 		t.Errorf("an edge without its bus is not alive: %d", status)
 	}
@@ -50,7 +42,6 @@ func TestProbes(t *testing.T) {
 
 // serving is an edge that listens.
 type serving struct {
-	url  string
 	addr string
 	stop context.CancelFunc
 	done chan error
@@ -63,41 +54,10 @@ func serve(t *testing.T, e *edge.Edge) *serving {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s := &serving{url: "http://" + l.Addr().String() + "/mcp", addr: l.Addr().String(), stop: stop, done: make(chan error, 1)}
+	s := &serving{addr: l.Addr().String(), stop: stop, done: make(chan error, 1)}
 	go func() { s.done <- e.Serve(ctx, l) }()
 	t.Cleanup(stop)
 	return s
-}
-
-// post sends a modern request on a connection of its own.
-func (s *serving) post(t *testing.T, method, name, body string) *http.Response {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k, v := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		mcp.HeaderProtocolVersion: mcp.Modern, mcp.HeaderMethod: method, mcp.HeaderName: name,
-	} {
-		r.Header.Set(k, v)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
-}
-
-func body(t *testing.T, resp *http.Response) string {
-	t.Helper()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Errorf("read: %v", err)
-	}
-	return string(b)
 }
 
 // A stopping edge accepts nothing more, ends its streams with their results, and finishes
@@ -105,18 +65,13 @@ func body(t *testing.T, resp *http.Response) string {
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	s := serve(t, e)
-	stream := s.post(t, mcp.MethodListen, "", edgetest.Request("7", mcp.MethodListen, `"notifications":{}`))
-	events := bufio.NewReader(stream.Body)
-	for range 3 { // the acknowledgement
-		if _, err := events.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-	}
+	at := &edgetest.Edge{HTTP: &httptest.Server{URL: "http://" + s.addr}}
+	stream, _ := at.Listen(t, "7", "{}")
 	answer := make(chan string, 1)
-	go func() { answer <- body(t, s.post(t, mcp.MethodToolsCall, "hold", edgetest.Call("1", "hold", "{}"))) }()
-	receive(t, "the call starts", w.svc.Started)
+	go func() { answer <- string(at.Call(t, "hold", "{}").Bytes) }()
+	w.Svc.Running(t)
 	idle, err := net.Dial("tcp", s.addr) // a connection without a request
 	if err != nil {
 		t.Fatal(err)
@@ -124,10 +79,10 @@ func TestServeDrains(t *testing.T) {
 	defer func() { _ = idle.Close() }()
 
 	s.stop()
-	rest, err := io.ReadAll(events)
-	if err != nil || !strings.Contains(string(rest), `"id":7,"result":{"resultType":"complete"`) {
-		t.Errorf("the stream ends with %q, %v", rest, err)
+	if m := stream.Await(); string(m.ID) != "7" || m.Field("resultType") != `"complete"` {
+		t.Errorf("the stream ends with %+v", m)
 	}
+	stream.Ends()
 	bustest.Eventually(t, "the listener is closed", func() bool {
 		c, err := net.DialTimeout("tcp", s.addr, time.Second)
 		if err == nil {
@@ -140,11 +95,11 @@ func TestServeDrains(t *testing.T) {
 		t.Fatalf("ended with a call in flight: %v", err)
 	default:
 	}
-	w.svc.Release <- struct{}{}
-	if got := receive(t, "the answer", answer); !strings.Contains(got, "released") {
+	w.Svc.Release <- struct{}{}
+	if got := edgetest.Receive(t, "the answer", answer); !strings.Contains(got, "released") {
 		t.Errorf("answer %s", got)
 	}
-	if err := receive(t, "the end of Serve", s.done); err != nil {
+	if err := edgetest.Receive(t, "the end of Serve", s.done); err != nil {
 		t.Error(err)
 	}
 }
@@ -152,22 +107,15 @@ func TestServeDrains(t *testing.T) {
 // A loopback listener answers only to loopback names.
 func TestServeGuardsLoopback(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := serve(t, e)
 	for host, want := range map[string]int{s.addr: 200, "localhost": 200, "evil.example": 403} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(edgetest.Legacy("1", "ping", "")))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr+"/tools", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Host = host
-		r.Header.Set("Content-Type", "application/json")
-		r.Close = true
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != want {
+		r.Host, r.Close = host, true
+		if resp := edgetest.Do(t, r); resp.StatusCode != want {
 			t.Errorf("host %s: %d, want %d", host, resp.StatusCode, want)
 		}
 	}
@@ -175,7 +123,7 @@ func TestServeGuardsLoopback(t *testing.T) {
 
 func TestServeFails(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +150,7 @@ func TestNewFails(t *testing.T) {
 
 func TestAwait(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := e.Await(ctx, "svc", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
@@ -225,7 +173,7 @@ func TestCommand(t *testing.T) {
 		line <- l
 	}()
 	var endpoint, nats string
-	if l := receive(t, "the edge is ready", line); !strings.HasPrefix(l, "busbar edge is ready: mcp=http://127.0.0.1:") {
+	if l := edgetest.Receive(t, "the edge is ready", line); !strings.HasPrefix(l, "busbar edge is ready: mcp=http://127.0.0.1:") {
 		t.Errorf("says %q", l)
 	} else if _, err := fmt.Sscanf(l, "busbar edge is ready: mcp=%s nats=%s", &endpoint, &nats); err != nil || nats == "" {
 		t.Errorf("says %q: %v", l, err)
@@ -234,7 +182,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("config %+v", cfg)
 	}
 	stop()
-	if err := receive(t, "the end of Run", done); err != nil {
+	if err := edgetest.Receive(t, "the end of Run", done); err != nil {
 		t.Error(err)
 	}
 	for says, cmd := range map[string]edge.Command{
@@ -252,18 +200,13 @@ func TestCommand(t *testing.T) {
 // front of the edge may have checked the other set. gRPC's case is with its door.
 func TestL4TwoAuthorizationHeaders(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	h := e.Handler(door.Guard{Loopback: true})
 	for _, path := range []string{
 		"/mcp", "/sse", "/messages", "/tools", "/tools/echo", "/tools:batch", "/resources", "/prompts", "/prompts/greet", "/sampling", "/approvals", "/v1", "/graphql", "/ws", "/audit/list",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-			r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader("{}"))
-			r.Header["Authorization"] = []string{"Bearer a", "Bearer b"}
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Accept", "application/json, text/event-stream")
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			w := ask(t, h, method, path, "{}", "Authorization", "Bearer a", "Authorization", "Bearer b")
 			if w.Code != http.StatusBadRequest && w.Code != http.StatusMethodNotAllowed && w.Code != http.StatusNotFound || w.Code == http.StatusNotFound && method == http.MethodGet {
 				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 			}
@@ -277,13 +220,13 @@ func TestL4TwoAuthorizationHeaders(t *testing.T) {
 func TestAwaitTakeover(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	asked, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := e.Await(asked, "svc"); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	conn := bustest.Connect(t, w.bus)
+	conn := bustest.Connect(t, w.Bus)
 	first, err := service.New("brief").Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +241,7 @@ func TestAwaitTakeover(t *testing.T) {
 	if err := e.Await(short, "brief"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("did not wait: %v", err)
 	}
-	next, err := service.New("brief").Start(t.Context(), bustest.Connect(t, w.bus))
+	next, err := service.New("brief").Start(t.Context(), bustest.Connect(t, w.Bus))
 	if err != nil {
 		t.Fatal(err)
 	}

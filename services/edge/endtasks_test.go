@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,17 +24,8 @@ import (
 // answer.
 func postModern(t *testing.T, h http.Handler, token, method, name, request string) string {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(edgetest.TakingTasks(request)))
-	r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
-	for k, v := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
-		mcp.HeaderProtocolVersion: mcp.Modern, mcp.HeaderMethod: method, mcp.HeaderName: name,
-	} {
-		r.Header.Set(k, v)
-	}
-	answer := httptest.NewRecorder()
-	h.ServeHTTP(answer, r)
-	return answer.Body.String()
+	return ask(t, h, http.MethodPost, "/mcp", edgetest.TakingTasks(request), "Authorization", "Bearer "+token,
+		mcp.HeaderProtocolVersion, mcp.Modern, mcp.HeaderMethod, method, mcp.HeaderName, name).Body.String()
 }
 
 // A task may take as long as the policy file grants its service, and otherwise an hour:
@@ -47,9 +37,9 @@ func TestTaskTimeIsGranted(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"day": 20 * time.Hour, "short": time.Minute, "unsaid": 0} {
 		service.AddTool(slow, service.Tool{Name: name, Task: service.TaskRequired, Timeout: timeout}, func(context.Context, *service.Call, struct{}) (string, error) { return "done", nil })
 	}
-	servicetest.Join(t, bustest.Connect(t, w.bus), slow)
+	servicetest.Join(t, bustest.Connect(t, w.Bus), slow)
 	g := w.govern(t, 1, everybody)
-	tasks, id := task.Open(bustest.Connect(t, w.bus)), regexp.MustCompile(`slow\.[A-Z2-7]{26}`)
+	tasks, id := task.Open(bustest.Connect(t, w.Bus)), regexp.MustCompile(`slow\.[A-Z2-7]{26}`)
 	granted := func(tool string) (most time.Duration) {
 		t.Helper()
 		bustest.Eventually(t, "a task begins", func() bool {
@@ -80,7 +70,7 @@ func TestTasksEndWithTheRightToThem(t *testing.T) {
 	w, file := start(t), filepath.Join(t.TempDir(), "access.yaml")
 	write(t, file, "roles: {all: {allow: ['*']}}\nprincipals: {anna: {roles: [all]}, ben: {roles: [all]}, cara: {roles: [all]}}\n")
 	h, keys := w.identified(t, edge.IdentityFlags{}, file)
-	tasks := task.Open(bustest.Connect(t, w.bus))
+	tasks := task.Open(bustest.Connect(t, w.Bus))
 	key := func(name, principal string) string {
 		t.Helper()
 		k, err := keys.Create(t.Context(), name, principal, time.Time{})
@@ -97,7 +87,7 @@ func TestTasksEndWithTheRightToThem(t *testing.T) {
 			said = postModern(t, h, key, mcp.MethodToolsCall, "hold-task", edgetest.Call("1", "hold-task", "{}"))
 			return id.MatchString(said)
 		})
-		receive(t, "the task runs", w.svc.Started)
+		edgetest.Receive(t, "the task runs", w.Svc.Started)
 		return id.FindString(said)
 	}
 	status := func(id string) (busv1.TaskStatus, string) {
@@ -114,7 +104,7 @@ func TestTasksEndWithTheRightToThem(t *testing.T) {
 			s, said := status(id)
 			return s == busv1.TaskStatus_TASK_STATUS_CANCELLED && said == why
 		})
-		receive(t, "its handler has ended", w.svc.Ended)
+		edgetest.Receive(t, "its handler has ended", w.Svc.Ended)
 	}
 	annas, bens, benToo, carasKey := key("annas", "anna"), key("bens", "ben"), key("bens too", "ben"), key("caras", "cara")
 	denied, revoked, other, caras := begin(annas), begin(bens), begin(benToo), begin(carasKey)
@@ -142,5 +132,5 @@ func TestTasksEndWithTheRightToThem(t *testing.T) {
 			t.Errorf("another's task is %v: %s", s, why)
 		}
 	}
-	close(w.svc.Release)
+	close(w.Svc.Release)
 }

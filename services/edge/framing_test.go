@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 func TestM6NothingFollowsARequestOfTwoLengths(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := serve(t, e)
 	t.Cleanup(func() {
 		s.stop()
-		if err := receive(t, "the edge stops", s.done); err != nil {
+		if err := edgetest.Receive(t, "the edge stops", s.done); err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 // governed are edges with one policy file.
@@ -29,48 +28,31 @@ type governed struct {
 }
 
 // govern joins edges that share one policy file.
-func (w *world) govern(t *testing.T, n int, file string) *governed {
+func (w world) govern(t *testing.T, n int, file string) *governed {
 	t.Helper()
 	g := &governed{t: t, file: filepath.Join(t.TempDir(), "access.yaml")}
 	g.put(file)
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
 	for range n {
 		live, err := access.Open(g.file, bustest.Logger(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(live.Close)
-		e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t), Access: live, Authenticator: named{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(e.Close)
-		if err := e.Await(ctx, "svc"); err != nil {
-			t.Fatal(err)
-		}
-		g.edges, g.doors, g.live = append(g.edges, e), append(g.doors, e.Handler(door.Guard{Loopback: true})), append(g.live, live)
+		e := w.Join(t, edgetest.As(named{}), func(cfg *edge.Config) { cfg.Access = live })
+		g.edges, g.doors, g.live = append(g.edges, e.Edge), append(g.doors, e.Handler(door.Guard{Loopback: true})), append(g.live, live)
 	}
 	return g
 }
 
-func (g *governed) put(file string) {
-	g.t.Helper()
-	if err := os.WriteFile(g.file, []byte(file), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
-}
+func (g *governed) put(file string) { write(g.t, g.file, file) }
 
 // ask makes a request as a principal at one of the edges.
 func (g *governed) ask(edge int, who, method, path, body string) (int, string) {
-	r := httptest.NewRequestWithContext(g.t.Context(), method, path, strings.NewReader(body))
-	r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
-	r.Header.Set("Content-Type", "application/json")
+	var header []string
 	if who != "" {
-		r.Header.Set("Authorization", "Bearer "+who)
+		header = []string{"Authorization", "Bearer " + who}
 	}
-	w := httptest.NewRecorder()
-	g.doors[edge].ServeHTTP(w, r)
+	w := ask(g.t, g.doors[edge], method, path, body, header...)
 	return w.Code, w.Body.String()
 }
 
@@ -92,7 +74,7 @@ func TestH8CallsAreGranted(t *testing.T) {
 		}
 		return r.Text(), nil
 	})
-	servicetest.Join(t, bustest.Connect(t, w.bus), relay)
+	servicetest.Join(t, bustest.Connect(t, w.Bus), relay)
 	g := w.govern(t, 2, everybody)
 	calls := func(tool, want string) func() bool {
 		return func() bool {
@@ -111,7 +93,7 @@ func TestH8CallsAreGranted(t *testing.T) {
 	})
 	var out strings.Builder
 	list := edge.ListServices{}
-	list.NATS, list.Access = w.bus, g.file
+	list.NATS, list.Access = w.Bus, g.file
 	if err := list.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "service relay says that its tools call others; services.relay.calls of the policy file does not grant it") ||
 		!strings.Contains(out.String(), "calls of tool relay take up to 1m0s; services.relay.timeout of the policy file does not grant it, so they are ended after 30s") {
 		t.Errorf("%s %v", out.String(), err)
@@ -125,7 +107,7 @@ func TestH8CallsAreGranted(t *testing.T) {
 	// The command prints a file that grants everything that the bus has now.
 	out.Reset()
 	grants := edge.ListGrants{}
-	grants.NATS = w.bus
+	grants.NATS = w.Bus
 	if err := grants.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "\n  relay:\n    offers:\n      - \"tools/relay\"\n    calls:\n      - \"tools/*\"\n    read_only: []\n    timeout: 1m0s\n") {
 		t.Fatalf("%s %v", out.String(), err)
 	}

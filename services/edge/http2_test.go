@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 // flooder is a client that writes any frames.
@@ -112,7 +113,7 @@ func processorTime(t *testing.T) time.Duration {
 // client calls a tool. Not in parallel with other tests: it measures the processor time,
 // which includes the client's.
 func TestCase29HTTP2Floods(t *testing.T) {
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	other := s.client(t, 2)
 	if _, err := s.call(other, "before"); err != nil {
@@ -241,10 +242,10 @@ func TestCase29HTTP2Floods(t *testing.T) {
 			// The written frames are handled before the connection ends.
 			_ = f.WritePing(false, [8]byte{1})
 			if c.ends {
-				receive(t, "the edge ends the connection", f.ended)
+				edgetest.Receive(t, "the edge ends the connection", f.ended)
 			} else if err == nil {
 				_ = f.conn.CloseWrite()
-				receive(t, "the connection ends", f.ended)
+				edgetest.Receive(t, "the connection ends", f.ended)
 			}
 			used = processorTime(t) - used
 			stop()
@@ -273,7 +274,7 @@ func TestCase29HTTP2Floods(t *testing.T) {
 // or reads nothing. It sends as many frames as matter, and then goes on slowly.
 func TestCase29FloodsWithoutAnswers(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	other := s.client(t, 2)
 	for name, c := range map[string]struct {
@@ -316,7 +317,7 @@ func TestCase29FloodsWithoutAnswers(t *testing.T) {
 func TestCase29RequestsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	f := encrypt(t, e).flood(t, true)
 	// Many concurrent ones: on a slow machine, a sequence would be too slow for a flood.
 	const atOnce = 50
@@ -335,7 +336,7 @@ func TestCase29RequestsTakenBack(t *testing.T) {
 		}
 		for i := 0; i < len(ids) && err == nil; i++ {
 			select {
-			case <-w.svc.Started:
+			case <-w.Svc.Started:
 			case <-f.ended:
 				err = io.EOF
 			}
@@ -343,8 +344,8 @@ func TestCase29RequestsTakenBack(t *testing.T) {
 		for i := 0; i < len(ids) && err == nil; i++ {
 			err = f.WriteRSTStream(ids[i], http2.ErrCodeCancel)
 		}
-		for len(w.svc.Ended) > 0 {
-			<-w.svc.Ended // calls wait for room in this channel
+		for len(w.Svc.Ended) > 0 {
+			<-w.Svc.Ended // calls wait for room in this channel
 		}
 	}
 	// The edge ends a connection for another reason, too: this client answers no ping,
@@ -357,14 +358,14 @@ func TestCase29RequestsTakenBack(t *testing.T) {
 	if most := 500*(1+int(took/(10*time.Second))) + 4*atOnce; begun > most {
 		t.Errorf("the connection went on for %d requests, %d at most in %v", begun, most, took)
 	}
-	receive(t, "the edge ends the connection", f.ended)
+	edgetest.Receive(t, "the edge ends the connection", f.ended)
 }
 
 // A client that reads hardly anything loses each of its streams, and while it has them
 // delays no other client.
 func TestCase29SlowReaderOfManyStreams(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	f := s.flood(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
 	const streams = 100

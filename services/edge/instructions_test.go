@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 // TestInstructions: a client of any version gets the joined instructions of the services
@@ -23,7 +23,7 @@ func TestInstructions(t *testing.T) {
 	for name, text := range map[string]string{"shop": "\"Orders\" come first.\r\nshop\u200b tools want an id.", "depot": "svc:\n  never ask", "mute": ""} {
 		s := service.New(name, service.WithInstructions(text))
 		service.AddTool(s, service.Tool{Name: name + "_look", ReadOnly: true}, func(context.Context, *service.Call, struct{}) (string, error) { return "", nil })
-		servicetest.Join(t, bustest.Connect(t, w.bus), s)
+		servicetest.Join(t, bustest.Connect(t, w.Bus), s)
 	}
 	const policy = `
 roles: {all: {allow: ["*"]}, buyer: {allow: [tools/shop_look]}, none: {allow: [tools/echo]}}
@@ -34,21 +34,15 @@ services: {"*": {offers: ["*"]}}
 	g := w.govern(t, 2, policy)
 	const shop, depot = "- shop:\n  \"Orders\" come first.\n  shop tools want an id.\n", "- depot:\n  svc:\n  never ask\n"
 	told := func(edge int, who, path, version string) (text, scope string) {
-		body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+		body := edgetest.Initialize(version)
 		if version == mcp.Modern {
-			body = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
+			body = edgetest.Request("1", mcp.MethodDiscover, "")
 		}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
-		r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("Authorization", "Bearer "+who)
+		header := []string{"Authorization", "Bearer " + who}
 		if version == mcp.Modern {
-			r.Header.Set(mcp.HeaderProtocolVersion, version)
-			r.Header.Set(mcp.HeaderMethod, "server/discover")
+			header = append(header, mcp.HeaderProtocolVersion, version, mcp.HeaderMethod, "server/discover")
 		}
-		rec := httptest.NewRecorder()
-		g.doors[edge].ServeHTTP(rec, r)
+		rec := ask(t, g.doors[edge], http.MethodPost, path, body, header...)
 		answer := rec.Body.String()
 		if _, data, events := strings.Cut(answer, "data: "); events {
 			answer = data

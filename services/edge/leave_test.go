@@ -23,7 +23,7 @@ import (
 // nobody asks, it stops at once.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := &encrypted{ca: certtest.New(t)}
 	s.pair = s.ca.Issue(t, "edge", time.Hour)
 	serve := func(leave time.Duration) (l *edge.Listeners, stop func(), done chan error) {
@@ -45,11 +45,11 @@ func TestLeaving(t *testing.T) {
 		t.Error(err)
 	}
 	stop()
-	if err := receive(t, "the edge stops, since nobody has asked", done); err != nil {
+	if err := edgetest.Receive(t, "the edge stops, since nobody has asked", done); err != nil {
 		t.Error(err)
 	}
 
-	e, _ = start(t).join(t)
+	e = one(t)
 	l, stop, done := serve(time.Hour)
 	ready := func() int {
 		resp, err := s.client(t, 1).Get("https://" + s.http + "/readyz")
@@ -89,14 +89,14 @@ func TestLeaving(t *testing.T) {
 		return fresh
 	})
 	_ = l.HTTP.Close() // rather than in an hour
-	_ = receive(t, "the edge stops", done)
+	_ = edgetest.Receive(t, "the edge stops", done)
 }
 
 // Streams that wait are told that the edge stops, and end as HTTP demands. The edge waits
 // for them, although the HTTP server does not know most of them.
 func TestLeavingEndsStreams(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := &encrypted{ca: certtest.New(t)}
 	s.pair = s.ca.Issue(t, "edge", time.Hour)
 	l, err := edge.ListenFlags{Listen: "127.0.0.1:0", TLSCert: s.pair.Cert, TLSKey: s.pair.Key}.Open(false)
@@ -153,7 +153,7 @@ func TestLeavingEndsStreams(t *testing.T) {
 			t.Errorf("%s ends with %q", name, rest)
 		}
 	}
-	if err := receive(t, "the edge stops", done); err != nil {
+	if err := edgetest.Receive(t, "the edge stops", done); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,7 +3,6 @@ package edge_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
@@ -41,27 +41,15 @@ func (annas) Limits(v gateway.View) limit.Applied {
 // A caller gets what is left of its own limits, over all edges, and of nobody else's.
 func TestLimitsLeft(t *testing.T) {
 	t.Parallel()
-	url := bustest.Server(t)
+	w := edgetest.StartBus(t)
 	var doors []http.Handler
 	for range 2 {
-		e, err := edge.New(t.Context(), bustest.Connect(t, url), edge.Config{
-			Version: "1", Authenticator: byToken{}, Limits: annas{}, Logger: bustest.Logger(t), Audit: edge.Audit{Off: true, Token: "0perator"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(e.Close)
+		e := w.Join(t, edgetest.As(byToken{}), func(cfg *edge.Config) { cfg.Limits, cfg.Audit = annas{}, edge.Audit{Off: true, Token: "0perator"} })
 		doors = append(doors, e.Handler(door.Guard{Loopback: true}))
 	}
 	ask := func(at http.Handler, query string, header ...string) (int, http.Header, string) {
-		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/access/limits"+query, nil)
-		r.RemoteAddr = "127.0.0.1:1"
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Set(header[i], header[i+1])
-		}
-		w := httptest.NewRecorder()
-		at.ServeHTTP(w, r)
-		return w.Code, w.Result().Header, w.Body.String()
+		got := ask(t, at, http.MethodGet, "/access/limits"+query, "", header...)
+		return got.Code, got.Result().Header, got.Body.String()
 	}
 	var said struct {
 		Principal string

@@ -2,10 +2,12 @@ package edge_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -15,42 +17,83 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // world is a bus with a service.
-type world struct {
-	bus string
-	svc *edgetest.Service
+type world struct{ *edgetest.World }
+
+func start(t *testing.T) world {
+	t.Helper()
+	return world{edgetest.StartBus(t)}
 }
 
-func start(t *testing.T) *world {
+// one is an edge with a service behind it.
+func one(t *testing.T) *edge.Edge {
 	t.Helper()
-	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
-	w.svc.Start(t, bustest.Connect(t, w.bus))
-	return w
+	return edgetest.Start(t).Edge.Edge
 }
 
-// join adds an edge.
-func (w *world) join(t *testing.T) (*edge.Edge, *bus.Conn) {
+// listening makes an edge serve at listeners until the test ends.
+func listening(t *testing.T, e *edge.Edge, f edge.ListenFlags, authenticated bool) *edge.Listeners {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	conn := bustest.Connect(t, w.bus)
-	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	l, err := f.Open(authenticated)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	return e, conn
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.ServeAll(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := edgetest.Receive(t, "the edge stops", done); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		l.Close()
+	})
+	return l
 }
 
-func receive[V any](t *testing.T, what string, c <-chan V) V {
+// fetch gets a URL on a connection of its own.
+func fetch(t *testing.T, url, authorization string) (int, string) {
 	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(bustest.Patience):
-		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
-		panic("unreachable")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if r.Close = true; authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	resp := edgetest.Do(t, r)
+	return resp.StatusCode, string(resp.Bytes)
+}
+
+// ask makes a request of a client on this machine; header are names and values.
+func ask(t *testing.T, h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r)
+	return answer
+}
+
+func get(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
+// run runs a command, and returns what it prints.
+func run(t *testing.T, c interface {
+	Run(context.Context, io.Writer) error
+}) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	var out strings.Builder
+	err := c.Run(ctx, &out)
+	return out.String(), err
 }

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -22,17 +19,16 @@ import (
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	h := e.Handler(door.Guard{Loopback: true})
 	for _, c := range []struct{ tool, arguments string }{
 		{"echo", `{"canary":"c4n4ry"}`}, {"echo", `{}`}, {"fails", `{}`}, {"c4n4ry", `{}`},
 		{"shared", `{}`}, {"shared", `{}`}, {"shared", `{}`},
 	} {
-		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/tools/"+c.tool, strings.NewReader(c.arguments))
-		r.Header.Set("Content-Type", "application/json")
-		h.ServeHTTP(httptest.NewRecorder(), r)
+		ask(t, h, http.MethodPost, "/tools/"+c.tool, c.arguments)
 	}
-	figures := figuresOf(t, e)
+	_, url, _ := strings.Cut(listening(t, e, edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0"}, false).String(), " metrics=")
+	_, figures := fetch(t, url, "")
 	for _, want := range []string{
 		`busbar_calls_total{door="rest",method="tools/call",outcome="ok",service="svc",tool="echo"} 2`,
 		`busbar_calls_total{door="rest",method="tools/call",outcome="tool_error",service="svc",tool="fails"} 1`,
@@ -56,69 +52,15 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// figuresOf are the metrics at the edge's own listener for them.
-func figuresOf(t *testing.T, e *edge.Edge) string {
-	t.Helper()
-	l, err := edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0"}.Open(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.ServeAll(ctx, l) }()
-	_, url, _ := strings.Cut(l.String(), " metrics=")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Close = true
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s %v", resp.StatusCode, body, err)
-	}
-	_ = resp.Body.Close()
-	stop()
-	if err := receive(t, "the end", done); err != nil {
-		t.Error(err)
-	}
-	return string(body)
-}
-
 // A listener for metrics shows metrics and nothing else.
 func TestMetricsListen(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
-	l, err := edge.ListenFlags{Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0"}.Open(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.ServeAll(ctx, l) }()
+	l := listening(t, one(t), edge.ListenFlags{Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0"}, false)
 	_, url, _ := strings.Cut(l.String(), " metrics=")
 	for path, want := range map[string]int{"": http.StatusOK, "/x": http.StatusNotFound, "/../tools": http.StatusNotFound} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
-		if err != nil {
-			t.Fatal(err)
+		if status, body := fetch(t, url+path, ""); status != want || want == http.StatusOK && !strings.Contains(body, `busbar_edge_info{version="`) {
+			t.Errorf("%s: %d %.200s", path, status, body)
 		}
-		r.Close = true
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != want || want == http.StatusOK && !strings.Contains(string(body), `busbar_edge_info{version="`) {
-			t.Errorf("%s: %d %.200s", path, resp.StatusCode, body)
-		}
-	}
-	stop()
-	if err := receive(t, "the end", done); err != nil {
-		t.Error(err)
 	}
 	if _, err := (edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:99999"}).Open(false); err == nil || !strings.Contains(err.Error(), "--metrics-listen") {
 		t.Errorf("%v", err)
@@ -148,46 +90,18 @@ func TestL7MetricsAskForAToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := edge.Config{Version: "1", Logger: bustest.Logger(t), Audit: edge.Audit{Off: true, Token: operators}}
-			if c.accounts {
-				cfg.Authenticator = nobody{}
-			}
-			e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(e.Close)
-			l, err := edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: cmp.Or(c.listen, "127.0.0.1:0"), MetricsToken: c.file, TLSByProxy: true}.Open(c.listen != "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(context.Background())
-			done := make(chan error, 1)
-			go func() { done <- e.ServeAll(ctx, l) }()
-			t.Cleanup(func() {
-				stop()
-				if err := receive(t, "the end", done); err != nil {
-					t.Error(err)
+			e := w.Join(t, func(cfg *edge.Config) {
+				cfg.Audit = edge.Audit{Off: true, Token: operators}
+				if c.accounts {
+					cfg.Authenticator = nobody{}
 				}
 			})
+			l := listening(t, e.Edge, edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: cmp.Or(c.listen, "127.0.0.1:0"), MetricsToken: c.file, TLSByProxy: true}, c.listen != "")
 			for shown, opens := range c.opens {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", l.Metrics.Addr().(*net.TCPAddr).Port), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.Close = true
-				if shown != "" {
-					r.Header.Set("Authorization", shown)
-				}
-				resp, err := http.DefaultClient.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, _ := io.ReadAll(resp.Body)
-				_ = resp.Body.Close()
+				status, body := fetch(t, fmt.Sprintf("http://127.0.0.1:%d/metrics", l.Metrics.Addr().(*net.TCPAddr).Port), shown)
 				want := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}[opens]
-				if resp.StatusCode != want || strings.Contains(string(body), "busbar_") != opens {
-					t.Errorf("%q: %d %.100s", shown, resp.StatusCode, body)
+				if status != want || strings.Contains(body, "busbar_") != opens {
+					t.Errorf("%q: %d %.100s", shown, status, body)
 				}
 			}
 		})

@@ -52,27 +52,8 @@ func behind(t *testing.T, f identity.ProxyFlags) (http, grpc string, counted *ac
 		t.Fatal(err)
 	}
 	t.Cleanup(closed)
-	e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(t.Context(), "svc"); err != nil {
-		t.Fatal(err)
-	}
-	l, err := edge.ListenFlags{Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0"}.Open(f.Header != "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.ServeAll(ctx, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := receive(t, "the end", done); err != nil {
-			t.Error(err)
-		}
-	})
+	e := w.Join(t, func(c *edge.Config) { *c = cfg })
+	l := listening(t, e.Edge, edge.ListenFlags{Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0"}, f.Header != "")
 	return l.HTTP.Addr().String(), l.GRPC.Addr().String(), counted
 }
 

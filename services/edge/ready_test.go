@@ -22,7 +22,7 @@ import (
 func TestB11NobodyReadsTheTrail(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	h := e.Handler(door.Guard{})
 	const advice = `start "busbar audit serve"`
 	if all := e.Warnings(); len(all) != 1 || !strings.Contains(all[0], advice) {
@@ -31,7 +31,7 @@ func TestB11NobodyReadsTheTrail(t *testing.T) {
 	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.Contains(body, advice) {
 		t.Errorf("%d %s", status, body)
 	}
-	a, err := registry.Announce(bustest.Connect(t, w.bus), gateway.AuditService, "one", "1.0.0", &busv1.Catalogue{Service: gateway.AuditService})
+	a, err := registry.Announce(bustest.Connect(t, w.Bus), gateway.AuditService, "one", "1.0.0", &busv1.Catalogue{Service: gateway.AuditService})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestB11NobodyReadsTheTrail(t *testing.T) {
 func TestAuditServiceWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	h := e.Handler(door.Guard{})
 	stopped := atomic.Bool{}
 	s := service.New(gateway.AuditService, service.WithLogger(bustest.Logger(t)))
@@ -56,7 +56,7 @@ func TestAuditServiceWritesNothing(t *testing.T) {
 		}
 		return map[string]string{"stopped": "row 4 is behind the end"}, nil
 	})
-	running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
+	running, err := s.Start(t.Context(), bustest.Connect(t, w.Bus))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +79,14 @@ func TestAuditServiceWritesNothing(t *testing.T) {
 func TestReadyNamesWhatIsPutAside(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	h := e.Handler(door.Guard{})
-	a, err := registry.Announce(bustest.Connect(t, w.bus), gateway.AuditService, "one", "1.0.0", &busv1.Catalogue{Service: gateway.AuditService})
+	a, err := registry.Announce(bustest.Connect(t, w.Bus), gateway.AuditService, "one", "1.0.0", &busv1.Catalogue{Service: gateway.AuditService})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Withdraw(t.Context()) })
-	js := bustest.Connect(t, w.bus).JetStream()
+	js := bustest.Connect(t, w.Bus).JetStream()
 	for range 3 {
 		if _, err := js.Publish(t.Context(), "mcp.dlq.audit", []byte("x")); err != nil {
 			t.Fatal(err)
@@ -114,9 +114,9 @@ func TestReadyNamesWhatIsPutAside(t *testing.T) {
 func TestS9NotReadyWhileEffectsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	e, _ := w.join(t)
+	e := w.Join(t).Edge
 	h := e.Handler(door.Guard{})
-	nc, err := nats.Connect(w.bus)
+	nc, err := nats.Connect(w.Bus)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +160,6 @@ func TestS9NotReadyWhileEffectsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(http.StatusServiceUnavailable, "stream AUDIT is not there: start an edge, which makes it")
-	bustest.Connect(t, w.bus)
+	bustest.Connect(t, w.Bus)
 	becomes(http.StatusOK, "audit: 0 KiB")
 }

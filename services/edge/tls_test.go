@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -38,27 +37,14 @@ func encrypt(t *testing.T, e *edge.Edge) *encrypted {
 	t.Helper()
 	s := &encrypted{ca: certtest.New(t)}
 	s.pair = s.ca.Issue(t, "edge", time.Hour)
-	l, err := edge.ListenFlags{
+	l := listening(t, e, edge.ListenFlags{
 		Listen: "127.0.0.1:0", GRPCListen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0",
 		TLSCert: s.pair.Cert, TLSKey: s.pair.Key, TLSClientCA: s.ca.File,
-	}.Open(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, false)
 	if says := l.String(); !strings.HasPrefix(says, "mcp=https://") || !strings.Contains(says, " metrics=https://") {
 		t.Errorf("says %s", says)
 	}
 	s.http, s.grpc, s.metrics = l.HTTP.Addr().String(), l.GRPC.Addr().String(), l.Metrics.Addr().String()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.ServeAll(ctx, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := receive(t, "the edge stops", done); err != nil {
-			t.Errorf("serve: %v", err)
-		}
-		l.Close()
-	})
 	return s
 }
 
@@ -91,7 +77,7 @@ func (s *encrypted) call(c *http.Client, text string) (*http.Response, error) {
 
 func TestTLSAtEveryListener(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	for version := 1; version <= 2; version++ {
 		resp, err := s.call(s.client(t, version), "hello")
@@ -136,7 +122,7 @@ func TestTLSCurl(t *testing.T) {
 	if err != nil {
 		t.Skip("no curl here")
 	}
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	anna := s.ca.Issue(t, "anna", time.Hour)
 	for version, flag := range map[string]string{"1.1": "--http1.1", "2": "--http2"} {
@@ -148,52 +134,11 @@ func TestTLSCurl(t *testing.T) {
 	}
 }
 
-// A stream of events goes on over HTTP/2 beside other streams of its connection, and the
-// edge ends it properly.
-func TestTLSEventsOverHTTP2(t *testing.T) {
-	t.Parallel()
-	e, _ := start(t).join(t)
-	s := encrypt(t, e)
-	c := s.client(t, 2)
-	c.Timeout = 0
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.http+"/sse", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	resp, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	events := bufio.NewScanner(resp.Body)
-	data := func() string {
-		for events.Scan() {
-			if after, ok := strings.CutPrefix(events.Text(), "data: "); ok {
-				return after
-			}
-		}
-		t.Fatalf("the stream ends: %v", events.Err())
-		return ""
-	}
-	path := data()
-	post, err := c.Post("https://"+s.http+path, "application/json", strings.NewReader(edgetest.Legacy("1", "ping", "")))
-	if err != nil || post.StatusCode != http.StatusAccepted || post.ProtoMajor != 2 {
-		t.Fatalf("%v %v", post, err)
-	}
-	_ = post.Body.Close()
-	if got := data(); !strings.Contains(got, `"id":1`) {
-		t.Errorf("%s", got)
-	}
-}
-
 // The certificate is renewed while clients call, each on new connections: none of them
 // notices.
 func TestTLSRenewedUnderLoad(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	seen := map[string]bool{}
 	deadline := time.Now().Add(bustest.Patience)
@@ -227,7 +172,7 @@ func TestTLSRenewedUnderLoad(t *testing.T) {
 // Nothing follows a request with two lengths inside TLS either.
 func TestM6InsideTLS(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	s := encrypt(t, e)
 	conn, err := tls.Dial("tcp", s.http, s.config())
 	if err != nil {
@@ -319,15 +264,7 @@ func (s seen) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Pr
 func TestTLSClientCertificate(t *testing.T) {
 	t.Parallel()
 	w, who := start(t), seen{make(chan string, 1)}
-	e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t), Authenticator: who})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(t.Context(), "svc"); err != nil {
-		t.Fatal(err)
-	}
-	s := encrypt(t, e)
+	s := encrypt(t, w.Join(t, edgetest.As(who)).Edge)
 	p := s.ca.Issue(t, "anna", time.Hour)
 	own, err := tls.LoadX509KeyPair(p.Cert, p.Key)
 	if err != nil {
@@ -339,7 +276,7 @@ func TestTLSClientCertificate(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", how, err)
 			}
-			if got := receive(t, "somebody calls", who.names); got != want {
+			if got := edgetest.Receive(t, "somebody calls", who.names); got != want {
 				t.Errorf("%s: %s, want %s", how, got, want)
 			}
 			select { // asked more than once

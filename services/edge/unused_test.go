@@ -18,7 +18,7 @@ import (
 // own time limit.
 func TestUnusedConnections(t *testing.T) {
 	t.Parallel()
-	e, _ := start(t).join(t)
+	e := one(t)
 	kept := serve(t, e).addr
 	dial := func(t *testing.T, address string) net.Conn {
 		t.Helper()
@@ -63,7 +63,7 @@ func TestUnusedConnections(t *testing.T) {
 	})
 	t.Run("more than are kept", func(t *testing.T) {
 		t.Parallel()
-		e, _ := start(t).join(t)
+		e := one(t)
 		flooded := serve(t, e).addr
 		first := dial(t, flooded)
 		for range 1000 {

@@ -10,7 +10,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
-	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // H8: the call that a person approved is the call that runs: the same tool of the same service.
@@ -30,7 +29,7 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	}
 	var other *gateway.Gateway
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
-		approvals := store.NewApprovals(bustest.Connect(t, url))
+		approvals := approvals(t, url)
 		cfg.Approvals, cfg.Sealer = approvals, sealer(t, 1)
 		other = gateway.New(*cfg)
 	})
@@ -52,9 +51,7 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	offer("deletes")
 	bustest.Eventually(t, "the tool is another", func() bool { return definition() != "" && definition() != before })
 
-	if _, err := heard(t, func() (*gateway.Answer, error) {
-		return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, held, true, nil)
-	}); !fault.Is(err, fault.Conflict) {
+	if _, err := approve(t, w.gateway, gateway.Credentials{}, held, true); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the held call: %v", err)
 	}
 	if _, err := other.FindHeld(t.Context(), gateway.ForApproval, "desk", gateway.Credentials{}, held); !fault.Is(err, fault.UnknownApproval) {

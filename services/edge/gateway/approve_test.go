@@ -9,7 +9,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // approving is a gateway with approvals, and another one on the same bus.
@@ -17,7 +16,7 @@ func approving(t *testing.T) (w *world, other *gateway.Gateway) {
 	t.Helper()
 	url := bustest.Server(t)
 	return startOn(t, url, func(w *world, cfg *gateway.Config) {
-		approvals := store.NewApprovals(bustest.Connect(t, url))
+		approvals := approvals(t, url)
 		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals, w, sealer(t, 1)
 		other = gateway.New(*cfg)
 	}), other

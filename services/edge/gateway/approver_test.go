@@ -13,7 +13,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // byTenant accepts tenant/name as credentials; the token may bring a role.
@@ -60,7 +59,7 @@ func TestSomebodyElseApproves(t *testing.T) {
 	url := bustest.Server(t)
 	live, path := openPolicy(t, adminsApprove)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator, cfg.Access, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, live, sealer(t, 1)
+		cfg.Approvals, cfg.Authenticator, cfg.Access, cfg.Sealer = approvals(t, url), byTenant{}, live, sealer(t, 1)
 	})
 	as := func(who string) gateway.Credentials { return gateway.Credentials{Bearer: who} }
 	hold := func(who, tool string) string {
@@ -87,7 +86,7 @@ func TestSomebodyElseApproves(t *testing.T) {
 		return len(all)
 	}
 	decide := func(who, id string, yes bool) (*gateway.Answer, error) {
-		return heard(t, func() (*gateway.Answer, error) { return w.gateway.Approve(t.Context(), "desk", as(who), id, yes, nil) })
+		return approve(t, w.gateway, as(who), id, yes)
 	}
 	// Its caller is told that it cannot decide. The approver may not call the tool itself.
 	if a, err := decide("acme/root", hold("acme/ada", "approved"), true); err != nil || a.Result == nil {

@@ -115,25 +115,9 @@ func TestOnce(t *testing.T) {
 func TestOnceUnderWay(t *testing.T) {
 	t.Parallel()
 	w, _ := keeping(t, bustest.Server(t))
-	first := make(chan error, 1)
-	go func() {
-		_, err := w.gateway.Do(t.Context(), keyed("hold", `{}`, "ada", "k"), nil)
-		first <- err
-	}()
+	first := begin(t.Context(), w.gateway, keyed("hold", `{}`, "ada", "k"))
 	<-w.svc.Started
-	// A busy machine may use up a short time limit while it looks for the key.
-	var err error
-	for has := 500 * time.Millisecond; has < 10*time.Second; has *= 2 {
-		short, stop := context.WithTimeout(t.Context(), has)
-		_, err = w.gateway.Do(short, keyed("hold", `{}`, "ada", "k"), nil)
-		stop()
-		if fault.Is(err, fault.Conflict) {
-			break
-		}
-	}
-	if f := fault.From(err); f.Reason != fault.Conflict || f.Executed != fault.Unknown || f.RetryAfter <= 0 { // the first one may have had its effect
-		t.Errorf("%v", err)
-	}
+	waitsInVain(t, w.gateway, func() *gateway.Call { return keyed("hold", `{}`, "ada", "k") })
 	w.svc.Release <- struct{}{}
 	if err := <-first; err != nil {
 		t.Fatal(err)
@@ -155,6 +139,25 @@ func TestOnceUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fails(t, keyed("hold", `{}`, "ada", "left"), fault.Cancelled, fault.Unknown)
+}
+
+// waitsInVain makes a repetition whose time is over before the first call is. The first one may
+// have had its effect.
+func waitsInVain(t *testing.T, g *gateway.Gateway, call func() *gateway.Call) {
+	t.Helper()
+	var err error
+	// A busy machine may use up a short time limit while it looks for the key.
+	for has := 500 * time.Millisecond; has < 10*time.Second; has *= 2 {
+		short, stop := context.WithTimeout(t.Context(), has)
+		_, err = g.Do(short, call(), nil)
+		stop()
+		if fault.Is(err, fault.Conflict) || fault.Is(err, fault.PeerLost) {
+			break
+		}
+	}
+	if !is(err, fault.Conflict, fault.Unknown) || fault.From(err).RetryAfter <= 0 {
+		t.Errorf("%v", err)
+	}
 }
 
 // slowTasks makes no task until it may.
@@ -190,19 +193,8 @@ func TestOnceTaskUnderWay(t *testing.T) {
 		first <- a
 	}()
 	<-slow.begun
-	for name, g := range map[string]*world{"its edge": w, "another edge": other} {
-		var err error
-		for has := 500 * time.Millisecond; has < 10*time.Second; has *= 2 {
-			short, stop := context.WithTimeout(t.Context(), has)
-			_, err = g.gateway.Do(short, call(), nil)
-			stop()
-			if fault.Is(err, fault.Conflict) || fault.Is(err, fault.PeerLost) {
-				break
-			}
-		}
-		if f := fault.From(err); f.Reason != fault.Conflict || f.Executed != fault.Unknown || f.RetryAfter <= 0 {
-			t.Errorf("at %s: %v", name, err)
-		}
+	for _, g := range []*world{w, other} {
+		waitsInVain(t, g.gateway, call)
 	}
 	close(slow.may)
 	id := (<-first).Task.GetRequest().GetId()
@@ -222,11 +214,7 @@ func TestOnceHeld(t *testing.T) {
 	if second := w.fails(t, c(), fault.ApprovalRequired, fault.No); string(second.Data) == string(f.Data) {
 		t.Error("two calls are held as one")
 	}
-	_, id, _ := strings.Cut(string(f.Data), `"approval":"`)
-	id, _, _ = strings.Cut(id, `"`)
-	if _, err := heard(t, func() (*gateway.Answer, error) {
-		return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: "ada"}, id, true, nil)
-	}); err != nil {
+	if _, err := approve(t, w.gateway, gateway.Credentials{Bearer: "ada"}, heldID(t, f), true); err != nil {
 		t.Fatal(err)
 	}
 	if a := w.works(t, c()); !strings.Contains(string(a.Result.GetJson()), "done") || !a.Replayed {

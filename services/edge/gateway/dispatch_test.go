@@ -54,13 +54,7 @@ func TestH6OverloadedIsNotRepeatedOnceItRan(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Limiter = gateway.NewInFlight(2) })
-	done := make(chan error, 2)
-	for range 2 {
-		go func() {
-			_, err := w.gateway.Do(context.WithoutCancel(t.Context()), toolCall("hold", "{}"), nil)
-			done <- err
-		}()
-	}
+	one, two := begin(t.Context(), w.gateway, toolCall("hold", "{}")), begin(t.Context(), w.gateway, toolCall("hold", "{}"))
 	<-w.svc.Started
 	<-w.svc.Started
 	if f := w.fails(t, toolCall("safe", "{}"), fault.Overloaded, fault.No); f.RetryAfter <= 0 {
@@ -68,6 +62,8 @@ func TestInFlight(t *testing.T) {
 	}
 	for range 2 {
 		w.svc.Release <- struct{}{}
+	}
+	for _, done := range []<-chan error{one, two} {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -107,11 +103,7 @@ func TestCancellation(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := w.gateway.Do(ctx, toolCall("hold", "{}"), nil)
-		done <- err
-	}()
+	done := begin(ctx, w.gateway, toolCall("hold", "{}"))
 	<-w.svc.Started
 	cancel()
 	if err := <-done; !fault.Is(err, fault.Cancelled) {

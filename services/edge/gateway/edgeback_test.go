@@ -102,13 +102,7 @@ func TestD3AnEdgeThatIsBackLeavesTheKeyThatAnotherTook(t *testing.T) {
 	one, _ := keyEdge(t, through.String())
 	two, _ := keyEdge(t, natsURL)
 	c.armed.Store(true)
-	ended := make(chan error, 1)
-	go func() {
-		k := toolCall("note", `{}`)
-		k.IdempotencyKey = "k"
-		_, err := one.Do(t.Context(), k, nil)
-		ended <- err
-	}()
+	ended := begin(t.Context(), one, keyed("note", `{}`, "", "k"))
 	bustest.Eventually(t, "the edge is cut off", c.cut.Load)
 	bustest.Eventually(t, "another edge has run it", func() bool {
 		a, err := repeat(t, two, "note", `{}`, "k")
@@ -135,8 +129,7 @@ func TestD3ACallThatLostItsKeyLeavesTheRecord(t *testing.T) {
 	edgetest.Serve(t, bustest.Connect(t, url), l.Service)
 	one, _ := keyEdge(t, url)
 	bucket := bustest.Connect(t, url).Bucket(bus.OutcomesBucket)
-	ended := make(chan error, 1)
-	go func() { _, err := hold(t.Context(), one); ended <- err }()
+	ended := begin(t.Context(), one, keyed("note", `{"hold":true}`, "", "k"))
 	<-l.started
 	var at string
 	var record map[string]any

@@ -3,8 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/base64"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,9 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // asker is a service without the SDK, which keeps no state: its tool asks with the form that is
@@ -118,7 +114,7 @@ func TestStateOfHostileServices(t *testing.T) {
 	live, _ := openPolicy(t, strings.Replace(adminsApprove, "tools/echo]", "tools/form]", 2))
 	var strict *gateway.Gateway
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals(t, url), byTenant{}, sealer(t, 1)
 		needs := *cfg
 		needs.Access = live
 		strict = gateway.New(needs)
@@ -153,7 +149,7 @@ func TestElicitationOfHostileServices(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator = store.NewApprovals(bustest.Connect(t, url)), byTenant{}
+		cfg.Approvals, cfg.Authenticator = approvals(t, url), byTenant{}
 	})
 	a := newAsker(t, url)
 	withdraw := a.offer(t, w, "reads")
@@ -177,9 +173,7 @@ func TestElicitationOfHostileServices(t *testing.T) {
 
 	a.form.Store(`{"type":"object"}`)
 	answer := func(id string) error {
-		_, err := heard(t, func() (*gateway.Answer, error) {
-			return w.gateway.Answer(t.Context(), "desk", bob, id, []byte(`{"ok":{"action":"accept"}}`), nil)
-		})
+		_, err := reply(t, w.gateway, bob, id, `{"ok":{"action":"accept"}}`)
 		return err
 	}
 	id, _ := elicitation(t, ask())
@@ -200,7 +194,7 @@ func TestElicitationOfAnonymousCallers(t *testing.T) {
 	url := bustest.Server(t)
 	counted := &counting{}
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Limiter = store.NewApprovals(bustest.Connect(t, url)), counted
+		cfg.Approvals, cfg.Limiter = approvals(t, url), counted
 	})
 	from := func(address string) gateway.Credentials { return gateway.Credentials{Address: address} }
 	c := later("", "remember")
@@ -208,9 +202,7 @@ func TestElicitationOfAnonymousCallers(t *testing.T) {
 	_, err := w.gateway.Do(t.Context(), c, nil)
 	id, _ := elicitation(t, err)
 	answer := func(address, with string) error {
-		_, err := heard(t, func() (*gateway.Answer, error) {
-			return w.gateway.Answer(t.Context(), "desk", from(address), id, []byte(with), nil)
-		})
+		_, err := reply(t, w.gateway, from(address), id, with)
 		return err
 	}
 	const ok = `{"ok":{"action":"accept"}}`
@@ -254,18 +246,9 @@ func TestElicitationThroughAToolset(t *testing.T) {
 	}
 	edges := map[string]*gateway.Gateway{}
 	startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals(t, url), byTenant{}, sealer(t, 1)
 		for name, policy := range policies {
-			path := filepath.Join(t.TempDir(), "access.yaml")
-			if err := os.WriteFile(path, []byte("roles: {worker: {"+policy+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			live, err := access.Open(path, bustest.Logger(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(live.Close)
-			cfg.Access = live
+			cfg.Access, _ = openPolicy(t, "roles: {worker: {"+policy+"\n")
 			edges[name] = gateway.New(*cfg)
 		}
 	})
@@ -274,9 +257,7 @@ func TestElicitationThroughAToolset(t *testing.T) {
 	_, err := edges["as it was"].Do(t.Context(), c, nil)
 	id, _ := elicitation(t, err)
 	answer := func(edge string) error {
-		_, err := heard(t, func() (*gateway.Answer, error) {
-			return edges[edge].Answer(t.Context(), "desk", gateway.Credentials{Bearer: "acme/ada"}, id, []byte(`{"ok":{"action":"accept"}}`), nil)
-		})
+		_, err := reply(t, edges[edge], gateway.Credentials{Bearer: "acme/ada"}, id, `{"ok":{"action":"accept"}}`)
 		return err
 	}
 	for edge, reason := range map[string]fault.Reason{"no right": fault.UnknownToolset, "no tool": fault.UnknownTool, "no set": fault.UnknownToolset} {

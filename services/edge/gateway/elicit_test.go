@@ -12,7 +12,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // later is a principal's call of a door that asks later.
@@ -44,7 +43,7 @@ func TestElicitation(t *testing.T) {
 	live, _ := openPolicy(t, adminsApprove)
 	var other *gateway.Gateway
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals(t, url), byTenant{}, sealer(t, 1)
 		open := *cfg
 		cfg.Access = live
 		other = gateway.New(open)
@@ -52,7 +51,7 @@ func TestElicitation(t *testing.T) {
 	as := func(who string) gateway.Credentials { return gateway.Credentials{Bearer: who} }
 	const ok = `{"ok":{"action":"accept"}}`
 	answer := func(g *gateway.Gateway, who, id, with string) (*gateway.Answer, error) {
-		return heard(t, func() (*gateway.Answer, error) { return g.Answer(t.Context(), "desk", as(who), id, []byte(with), nil) })
+		return reply(t, g, as(who), id, with)
 	}
 	text := func(a *gateway.Answer, err error) string {
 		t.Helper()
@@ -73,9 +72,7 @@ func TestElicitation(t *testing.T) {
 		if !fault.Is(err, fault.ApprovalRequired) { // held, though the client says it can be asked
 			t.Fatal(err)
 		}
-		_, err = heard(t, func() (*gateway.Answer, error) {
-			return other.Approve(t.Context(), "desk", as("acme/bob"), heldID(t, fault.From(err)), true, nil)
-		})
+		_, err = approve(t, other, as("acme/bob"), heldID(t, fault.From(err)), true)
 		id, forms := elicitation(t, err)
 		if forms["ok"].Message != "OK?" {
 			t.Errorf("%+v", forms)
@@ -89,9 +86,7 @@ func TestElicitation(t *testing.T) {
 		if !fault.Is(err, fault.ApprovalRequired) {
 			t.Fatal(err)
 		}
-		_, err = heard(t, func() (*gateway.Answer, error) {
-			return w.gateway.Approve(t.Context(), "desk", as("acme/root"), heldID(t, fault.From(err)), true, nil)
-		})
+		_, err = approve(t, w.gateway, as("acme/root"), heldID(t, fault.From(err)), true)
 		id, forms := elicitation(t, err)
 		if forms != nil {
 			t.Errorf("who agrees is told what the caller is asked: %v", forms)
@@ -112,9 +107,7 @@ func TestElicitation(t *testing.T) {
 			t.Error(got)
 		}
 		_, err := other.Do(t.Context(), later("acme/ada", "remember_approved"), nil)
-		_, err = heard(t, func() (*gateway.Answer, error) {
-			return other.Approve(t.Context(), "desk", as("acme/ada"), heldID(t, fault.From(err)), true, nil)
-		})
+		_, err = approve(t, other, as("acme/ada"), heldID(t, fault.From(err)), true)
 		id, _ = elicitation(t, err)
 		// At an edge whose policy requires another person's approval, the caller's own does not
 		// count.

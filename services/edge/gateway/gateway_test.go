@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -119,29 +120,72 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	t.Helper()
 	w := &world{svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, url))
-	conn := bustest.Connect(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
+	w.gateway = join(t, bustest.Connect(t, url), "svc", func(cfg *gateway.Config) {
+		cfg.Auditor = w
+		if change != nil {
+			change(w, cfg)
+		}
+		w.caller, w.live = cfg.Caller, cfg.Catalogue
+	})
+	return w
+}
+
+// join makes a gateway with a connection, which knows a service; change may change its
+// configuration.
+func join(t *testing.T, conn *bus.Conn, service string, change func(cfg *gateway.Config)) *gateway.Gateway {
+	t.Helper()
 	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = caller.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
 	live, err := catalogue.Watch(ctx, conn, bustest.Logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(live.Close)
-	if err := live.Await(ctx, "svc"); err != nil {
+	if err := live.Await(ctx, service); err != nil {
 		t.Fatal(err)
 	}
-	tasks := task.Open(conn)
-	cfg := gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: w}
-	if change != nil {
-		change(w, &cfg)
-	}
-	w.gateway, w.caller, w.live = gateway.New(cfg), caller, live
-	return w
+	cfg := gateway.Config{Caller: caller, Catalogue: live, Tasks: task.Open(conn), Logger: bustest.Logger(t)}
+	change(&cfg)
+	return gateway.New(cfg)
+}
+
+// approvals are the held calls of a bus.
+func approvals(t *testing.T, url string) *store.Approvals {
+	t.Helper()
+	return store.NewApprovals(bustest.Connect(t, url))
+}
+
+// approve decides on a held call at the desk of a gateway, as somebody.
+func approve(t *testing.T, g *gateway.Gateway, who gateway.Credentials, id string, yes bool) (*gateway.Answer, error) {
+	t.Helper()
+	return heard(t, func() (*gateway.Answer, error) { return g.Approve(t.Context(), "desk", who, id, yes, nil) })
+}
+
+// reply answers an elicitation there.
+func reply(t *testing.T, g *gateway.Gateway, who gateway.Credentials, id, with string) (*gateway.Answer, error) {
+	t.Helper()
+	return heard(t, func() (*gateway.Answer, error) { return g.Answer(t.Context(), "desk", who, id, []byte(with), nil) })
+}
+
+// begin makes a call, and sends its error when it ends.
+func begin(ctx context.Context, g *gateway.Gateway, c *gateway.Call) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.Do(ctx, c, nil)
+		ended <- err
+	}()
+	return ended
+}
+
+// is reports whether a call failed for this reason, and was executed or not.
+func is(err error, reason fault.Reason, executed fault.Executed) bool {
+	f := fault.From(err)
+	return err != nil && f.Reason == reason && f.Executed == executed
 }
 
 // all puts the recording policies at every link.

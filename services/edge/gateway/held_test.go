@@ -24,7 +24,7 @@ func TestHeldCalls(t *testing.T) {
 	live, _ := openPolicy(t, adminsApprove)
 	var edges, policed [2]*gateway.Gateway
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals(t, url), byTenant{}, sealer(t, 1)
 		open := *cfg
 		open.Access = live
 		for i := range edges {
@@ -144,7 +144,7 @@ func TestHeldCalls(t *testing.T) {
 		})
 		t.Run(name+", too late", func(t *testing.T) {
 			over := &store.HeldCall{ID: rand.Text(), Principal: ada.ID(), For: c.key, Account: "p", Name: c.tool, Requests: []byte(`{}`), Expires: time.Now().Add(-time.Hour)}
-			if err := store.NewApprovals(bustest.Connect(t, url)).Hold(t.Context(), over); err != nil {
+			if err := approvals(t, url).Hold(t.Context(), over); err != nil {
 				t.Fatal(err)
 			}
 			if err := decide(t, c.ask, 0, c.decider, over.ID, true); !fault.Is(err, c.unknown) {

@@ -11,12 +11,9 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
-	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -120,7 +117,7 @@ func (e *honestEdge) Acquire(context.Context, gateway.View) (func(), error) {
 func newHonestEdge(t *testing.T, url string) *honestEdge {
 	t.Helper()
 	e := &honestEdge{t: t, calls: &bustest.Network{}, store: &bustest.Network{}, refuse: map[string]error{}}
-	join := func(n *bustest.Network) *bus.Conn {
+	open := func(n *bustest.Network) *bus.Conn {
 		conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "honest", Logger: bustest.Logger(t), Dialer: n})
 		if err != nil {
 			t.Fatal(err)
@@ -128,27 +125,20 @@ func newHonestEdge(t *testing.T, url string) *honestEdge {
 		t.Cleanup(conn.Close)
 		return conn
 	}
-	e.conn, e.keys = join(e.calls), join(e.store)
-	caller, err := edges.NewCaller(e.conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	live, err := catalogue.Watch(ctx, e.conn, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	if err := live.Await(ctx, "ledger"); err != nil {
-		t.Fatal(err)
-	}
-	tasks := task.Open(e.conn)
-	e.gateway = gateway.New(gateway.Config{
-		Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: e, Access: e, Limiter: e,
-		Deduplicator: gateway.NewKeys(store.NewOutcomes(e.keys), caller, tasks),
+	e.conn, e.keys = open(e.calls), open(e.store)
+	e.gateway = join(t, e.conn, "ledger", func(cfg *gateway.Config) {
+		cfg.Auditor, cfg.Access, cfg.Limiter = e, e, e
+		cfg.Deduplicator = gateway.NewKeys(store.NewOutcomes(e.keys), cfg.Caller, cfg.Tasks)
 	})
 	return e
+}
+
+// honest is an edge with one instance.
+func honest(t *testing.T) (*honestLedger, *honestEdge) {
+	t.Helper()
+	url, l := bustest.Server(t), &honestLedger{runs: map[string]int{}}
+	l.serve(t, url)
+	return l, newHonestEdge(t, url)
 }
 
 // mend gives everything back.
@@ -252,9 +242,7 @@ func (w *honestWorld) call(step int, tool, key string, e *honestEdge, faulty int
 	ctx, cancel := context.WithTimeout(w.t.Context(), 4*time.Second)
 	defer cancel()
 	f := honestFaults[faulty]
-	c := toolCall(tool, fmt.Sprintf(`{"key":%q}`, key))
-	c.IdempotencyKey = key
-	answer, err := e.gateway.Do(f.do(w, e, ctx), c, nil)
+	answer, err := e.gateway.Do(f.do(w, e, ctx), keyed(tool, fmt.Sprintf(`{"key":%q}`, key), "", key), nil)
 	w.ledger.onEffect(nil)
 	said, ran := fault.Yes, w.ledger.ran(key)
 	if err != nil {
@@ -321,9 +309,7 @@ func TestKeptKeysAreAskedForAgain(t *testing.T) {
 	l.serve(t, url)
 	e := newHonestEdge(t, url)
 	call := func(tool, key string) (*gateway.Answer, error) {
-		c := toolCall(tool, fmt.Sprintf(`{"key":%q}`, key))
-		c.IdempotencyKey = key
-		return e.gateway.Do(t.Context(), c, nil)
+		return e.gateway.Do(t.Context(), keyed(tool, fmt.Sprintf(`{"key":%q}`, key), "", key), nil)
 	}
 	l.onEffect(dies(new(atomic.Bool)))
 	if _, err := call("keeps", "k"); err != nil || l.ran("k") != 1 {
@@ -340,14 +326,9 @@ func TestKeptKeysAreAskedForAgain(t *testing.T) {
 // record cannot be read.
 func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 	t.Parallel()
-	url := bustest.Server(t)
-	l := &honestLedger{runs: map[string]int{}}
-	l.serve(t, url)
-	e := newHonestEdge(t, url)
+	l, e := honest(t)
 	call := func(tool, key, arguments string) error {
-		c := toolCall(tool, arguments)
-		c.IdempotencyKey = key
-		_, err := e.gateway.Do(t.Context(), c, nil)
+		_, err := e.gateway.Do(t.Context(), keyed(tool, arguments, "", key), nil)
 		return err
 	}
 	const used, other = `{"key":"used"}`, `{"key":"other"}`
@@ -392,14 +373,9 @@ func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 // not exist.
 func TestKeysDoNotShowHiddenTools(t *testing.T) {
 	t.Parallel()
-	url := bustest.Server(t)
-	l := &honestLedger{runs: map[string]int{}}
-	l.serve(t, url)
-	e := newHonestEdge(t, url)
+	_, e := honest(t)
 	say := func(tool, key string) *fault.Error {
-		c := toolCall(tool, `{"key":"x"}`)
-		c.IdempotencyKey = key
-		_, err := e.gateway.Do(t.Context(), c, nil)
+		_, err := e.gateway.Do(t.Context(), keyed(tool, `{"key":"x"}`, "", key), nil)
 		return fault.From(err)
 	}
 	if f := say("plain", "used"); f != nil {

@@ -12,12 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
-	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -64,33 +61,17 @@ func (l *ledger) ran(key string) int {
 // keyEdge is an edge that can be killed: its connection is closed without notice.
 func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
 	conn := bustest.Connect(t, url)
-	caller, err := edges.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := catalogue.Watch(ctx, conn, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	if err := live.Await(ctx, "ledger"); err != nil {
-		t.Fatal(err)
-	}
-	tasks := task.Open(conn)
-	outcomes := store.NewOutcomes(conn)
-	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: gateway.NewKeys(outcomes, caller, tasks)}), conn.Close
+	return join(t, conn, "ledger", func(cfg *gateway.Config) {
+		cfg.Deduplicator = gateway.NewKeys(store.NewOutcomes(conn), cfg.Caller, cfg.Tasks)
+	}), conn.Close
 }
 
 // repeat makes a call again as long as it is refused for a temporary reason: the machine is slow.
 func repeat(t *testing.T, g *gateway.Gateway, name, arguments, key string) (*gateway.Answer, error) {
 	t.Helper()
 	for end := time.Now().Add(bustest.Patience); ; {
-		c := toolCall(name, arguments)
-		c.IdempotencyKey = key
-		a, err := g.Do(t.Context(), c, nil)
+		a, err := g.Do(t.Context(), keyed(name, arguments, "", key), nil)
 		if !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Overloaded) || time.Now().After(end) {
 			return a, err
 		}
@@ -116,9 +97,7 @@ func TestM1NoKeyIsBurntByAClientThatLeaves(t *testing.T) {
 	const keys = 300
 	for i := range keys {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*20*time.Microsecond)
-		c := toolCall("note", `{}`)
-		c.IdempotencyKey = fmt.Sprint("k", i)
-		_, _ = one.Do(ctx, c, nil)
+		_, _ = one.Do(ctx, keyed("note", `{}`, "", fmt.Sprint("k", i)), nil)
 		cancel()
 	}
 	burnt := 0
@@ -158,16 +137,16 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		return l, one, two, kill, stop
 	}
 	// begin starts a call at an edge.
-	begin := func(t *testing.T, l *ledger, g *gateway.Gateway, name string) (ended chan error) {
-		ended = make(chan error, 1)
-		go func() {
-			c := toolCall(name, `{"hold":true}`)
-			c.IdempotencyKey = "k"
-			_, err := g.Do(t.Context(), c, nil)
-			ended <- err
-		}()
+	begin := func(t *testing.T, l *ledger, g *gateway.Gateway, name string) <-chan error {
+		ended := begin(t.Context(), g, keyed(name, `{"hold":true}`, "", "k"))
 		<-l.started
 		return ended
+	}
+	once := func(t *testing.T, l *ledger) {
+		t.Helper()
+		if n := l.ran("k"); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
 	}
 	t.Run("the edge lives: a repetition waits", func(t *testing.T) {
 		l, one, two, _, _ := setup(t)
@@ -182,9 +161,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 			t.Error(err)
 		}
 		waiting.Wait()
-		if n := l.ran("k"); n != 1 {
-			t.Errorf("ran %d times", n)
-		}
+		once(t, l)
 	})
 	t.Run("the edge dies, the call goes on", func(t *testing.T) {
 		l, one, two, kill, _ := setup(t)
@@ -192,9 +169,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		kill()
 		go func() { l.release <- struct{}{} }()
 		replayed(t, two, "note", `{"hold":true}`, "k")
-		if n := l.ran("k"); n != 1 {
-			t.Errorf("ran %d times", n)
-		}
+		once(t, l)
 		<-first
 	})
 	t.Run("the edge dies, the call is over", func(t *testing.T) {
@@ -205,15 +180,12 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		<-first
 		replayed(t, two, "note", `{"hold":true}`, "k")
 		replayed(t, two, "note", `{"hold":true}`, "k") // it is in the bucket by now
-		if n := l.ran("k"); n != 1 {
-			t.Errorf("ran %d times", n)
-		}
+		once(t, l)
 	})
 	for name, runs := range map[string]int{"note": 1, "note_idempotent": 2} {
 		t.Run("edge and instance die, "+name, func(t *testing.T) {
 			t.Parallel()
-			url := bustest.Server(t)
-			l := newLedger()
+			url, l := bustest.Server(t), newLedger()
 			stop := edgetest.Serve(t, bustest.Connect(t, url), l.Service)
 			one, kill := keyEdge(t, url)
 			first := begin(t, l, one, name)
@@ -233,8 +205,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 			if runs == 2 && (err != nil || a.Result == nil) {
 				t.Errorf("an idempotent tool: %v, %v", a, err)
 			}
-			var f *fault.Error
-			if runs == 1 && (!errors.As(err, &f) || f.Reason != fault.PeerLost || f.Executed != fault.Unknown) {
+			if runs == 1 && !is(err, fault.PeerLost, fault.Unknown) {
 				t.Errorf("nobody can know: %v", err)
 			}
 			if n := l.ran("k") + next.ran("k"); n != runs {
@@ -257,10 +228,10 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		two, _ := keyEdge(t, url)
 		first := begin(t, l, one, "note")
 		network.Mute()
-		var f *fault.Error
-		if err := <-first; !errors.As(err, &f) || f.Reason != fault.PeerLost || f.Executed != fault.Unknown {
+		if err := <-first; !is(err, fault.PeerLost, fault.Unknown) {
 			t.Fatalf("the first call: %v", err)
 		}
+		var f *fault.Error
 		if _, err := repeat(t, two, "note", `{"hold":true}`, "k"); !errors.As(err, &f) || f.Executed != fault.Unknown || !strings.Contains(f.Message, "ask again with the same key") || f.RetryAfter == 0 {
 			t.Errorf("while it is silent: %v", err)
 		}
@@ -271,18 +242,14 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 			a, err := repeat(t, two, "note", `{"hold":true}`, "k")
 			return err == nil && a.Result != nil && a.Replayed
 		})
-		if n := l.ran("k"); n != 1 {
-			t.Errorf("ran %d times", n)
-		}
+		once(t, l)
 	})
 	t.Run("its client left, the call went on", func(t *testing.T) {
 		l, one, two, _, _ := setup(t)
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			c := toolCall("note", `{"hold":true}`)
-			c.IdempotencyKey = "k"
-			_, err := one.Do(ctx, c, nil)
+			_, err := one.Do(ctx, keyed("note", `{"hold":true}`, "", "k"), nil)
 			ended <- err
 		}()
 		<-l.started
@@ -295,9 +262,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		if !errors.As(err, &f) || f.Executed != fault.Unknown {
 			t.Errorf("what may have run: %v", err)
 		}
-		if n := l.ran("k"); n != 1 {
-			t.Errorf("ran %d times", n)
-		}
+		once(t, l)
 	})
 }
 

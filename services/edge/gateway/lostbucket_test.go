@@ -48,9 +48,7 @@ func askedFor(t *testing.T, url string) <-chan *nats.Msg {
 
 // hold makes a call that runs until it is released.
 func hold(ctx context.Context, g *gateway.Gateway) (*gateway.Answer, error) {
-	c := toolCall("note", `{"hold":true}`)
-	c.IdempotencyKey = "k"
-	return g.Do(ctx, c, nil)
+	return g.Do(ctx, keyed("note", `{"hold":true}`, "", "k"), nil)
 }
 
 // D2: a repetition that waits, at the edge of the call or at another one, does not run when the

@@ -26,7 +26,7 @@ func TestH1HeldCallsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		approvals := store.NewApprovals(bustest.Connect(t, url))
+		approvals := approvals(t, url)
 		approvals.Quota = quota.New("calls", 3, 4<<20)
 		cfg.Approvals = approvals
 	})
@@ -38,9 +38,7 @@ func TestH1HeldCallsOfOneAccountAreBounded(t *testing.T) {
 		t.Errorf("it does not say when to come back: %v", f)
 	}
 	w.fails(t, from("192.0.2.2", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
-	if _, err := heard(t, func() (*gateway.Answer, error) {
-		return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Address: "192.0.2.1"}, last, true, nil)
-	}); err != nil {
+	if _, err := approve(t, w.gateway, gateway.Credentials{Address: "192.0.2.1"}, last, true); err != nil {
 		t.Fatal(err)
 	}
 	w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
@@ -52,7 +50,7 @@ func TestH1UsedApprovalsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
-		approvals := store.NewApprovals(bustest.Connect(t, url))
+		approvals := approvals(t, url)
 		approvals.Traces = quota.New("decided calls", 2, 1<<20)
 		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals, w, sealer(t, 1)
 	})
@@ -78,7 +76,7 @@ func TestH1UsedApprovalsOfOneAccountAreBounded(t *testing.T) {
 func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	approvals := store.NewApprovals(bustest.Connect(t, url))
+	approvals := approvals(t, url)
 	approvals.Quota = quota.New("calls", 3, 4<<20)
 	var held []*store.HeldCall
 	hold := func() error {

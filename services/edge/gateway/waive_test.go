@@ -3,40 +3,29 @@ package gateway_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // governed is a gateway whose policy is a file, and a function that replaces the file and waits
 // until the new policy applies.
 func governed(t *testing.T, policy string) (w *world, becomes func(policy string)) {
 	t.Helper()
-	url, path := bustest.Server(t), filepath.Join(t.TempDir(), "access.yaml")
-	write := func(policy string) {
-		if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(policy)
-	live, err := access.Open(path, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
+	url := bustest.Server(t)
+	live, path := openPolicy(t, policy)
 	w = startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		cfg.Approvals, cfg.Authenticator, cfg.Access, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, live, sealer(t, 1)
+		cfg.Approvals, cfg.Authenticator, cfg.Access, cfg.Sealer = approvals(t, url), byTenant{}, live, sealer(t, 1)
 	})
 	return w, func(policy string) {
 		t.Helper()
 		before := live.Now().Digest()
-		write(policy)
+		if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		bustest.Eventually(t, "the policy is another", func() bool { return live.Now().Digest() != before })
 	}
 }
@@ -106,9 +95,7 @@ func TestApprovalsThatWaitWhenThePolicyChanges(t *testing.T) {
 		return heldID(t, w.fails(t, by(who, toolCall("approved", `{"a":1}`)), fault.ApprovalRequired, fault.No))
 	}
 	decide := func(who, id string, agree bool) error {
-		_, err := heard(t, func() (*gateway.Answer, error) {
-			return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, agree, nil)
-		})
+		_, err := approve(t, w.gateway, gateway.Credentials{Bearer: who}, id, agree)
 		return err
 	}
 	asked := func() []byte {

@@ -1,18 +1,13 @@
 package envelope_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
-	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -20,24 +15,10 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func start(t *testing.T) (post func(t *testing.T, body string, contentType string) (*http.Response, string)) {
 	t.Helper()
-	bus := bustest.Server(t)
-	svc := edgetest.New("svc")
-	svc.Start(t, bustest.Connect(t, bus))
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
-	t.Cleanup(srv.Close)
+	w := edgetest.Start(t)
 	return func(t *testing.T, body, contentType string) (*http.Response, string) {
 		t.Helper()
-		resp, err := srv.Client().Post(srv.URL+"/v1", contentType, strings.NewReader(body))
+		resp, err := edgetest.Client.Post(w.HTTP.URL+"/v1", contentType, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 func TestOperations(t *testing.T) {
@@ -100,9 +101,9 @@ func TestOperations(t *testing.T) {
 				_ = resp.Body.Close()
 			}
 		}()
-		receive(t, "the tool runs", w.svc.Started)
+		edgetest.Receive(t, "the tool runs", w.Svc.Started)
 		cancel()
-		receive(t, "the tool hears of it", w.svc.Ended)
+		edgetest.Receive(t, "the tool hears of it", w.Svc.Ended)
 		<-ended
 	})
 }
@@ -196,7 +197,7 @@ func TestCreateResource(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	got := make(chan string, 1)
-	service.AddTool(w.svc.Service, service.Tool{Name: "create_resource", InputSchema: []byte(`{"type":"object"}`)},
+	service.AddTool(w.Svc.Service, service.Tool{Name: "create_resource", InputSchema: []byte(`{"type":"object"}`)},
 		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			if got <- string(in); strings.Contains(string(in), "taken") {
 				return nil, service.Errorf("there is one")
@@ -213,7 +214,7 @@ func TestCreateResource(t *testing.T) {
 		if r := w.do(t, create("example://document1", mime), nil).data(t); r != `{"createResource":{"description":null,"mimeType":"text/plain","name":"Пример","uri":"example://document1"}}` {
 			t.Error(r)
 		}
-		if in := receive(t, "the tool runs", got); in != `{"mimeType":"text/plain","name":"Пример","text":"x","uri":"example://document1"}` {
+		if in := edgetest.Receive(t, "the tool runs", got); in != `{"mimeType":"text/plain","name":"Пример","text":"x","uri":"example://document1"}` {
 			t.Error(in)
 		}
 	}

@@ -43,7 +43,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("authenticated %d times, want once for the request", n)
 		}
 	})
-	ran := w.svc.Calls.Load()
+	ran := w.Svc.Calls.Load()
 	t.Run("a literal is nested no deeper than a message", func(t *testing.T) {
 		w.do(t, `mutation { executeTool(input: {name: "safe", parameters: {a: `+strings.Repeat("[", 70)+strings.Repeat("]", 70)+`}}) { is_error } }`, nil).
 			refused(t, 200, "BAD_USER_INPUT", "invalid_request", "no")
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 	t.Run("inline fragments are no depth", func(t *testing.T) {
 		w.do(t, deep, nil).data(t)
 	})
-	if n := w.svc.Calls.Load(); n != ran {
+	if n := w.Svc.Calls.Load(); n != ran {
 		t.Errorf("%d calls ran", n-ran)
 	}
 }

@@ -7,12 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -25,8 +22,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // world is an edge with a service behind it.
 type world struct {
-	svc    *edgetest.Service
-	edge   *edge.Edge
+	*edgetest.World
 	url    string
 	token  string
 	client *http.Client
@@ -38,21 +34,11 @@ func start(t testing.TB) *world {
 
 func startAs(t testing.TB, cfg edge.Config, guard door.Guard) *world {
 	t.Helper()
-	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc")}
-	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	cfg.Version, cfg.Logger = "1", bustest.Logger(t)
-	var err error
-	if w.edge, err = edge.New(ctx, bustest.Connect(t, url), cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.edge.Close)
-	if err := w.edge.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(w.edge.Handler(guard))
+	w := &world{World: edgetest.Start(t, func(c *edge.Config) {
+		cfg.Version, cfg.Logger = c.Version, c.Logger
+		*c = cfg
+	})}
+	srv := httptest.NewServer(w.Handler(guard))
 	t.Cleanup(srv.Close)
 	w.url, w.client = srv.URL+"/graphql", srv.Client()
 	return w
@@ -167,84 +153,29 @@ func (r response) refused(t testing.TB, status int, code, reason, executed strin
 
 // socket speaks graphql-transport-ws.
 type socket struct {
-	*websocket.Conn
+	*edgetest.Socket
 	t testing.TB
 }
 
 func (w *world) dial(t testing.TB) *socket {
 	t.Helper()
-	h := http.Header{}
+	h := edgetest.Header{}
 	if w.token != "" {
-		h.Set("Authorization", "Bearer "+w.token)
+		h["Authorization"] = "Bearer " + w.token
 	}
-	c, _, err := websocket.Dial(t.Context(), w.url, &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}, HTTPHeader: h})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.CloseNow() })
-	return &socket{c, t}
+	return &socket{edgetest.Dial(t, w.url, h, "graphql-transport-ws"), t}
 }
 
 // open also does the handshake.
 func (w *world) open(t testing.TB) *socket {
 	t.Helper()
 	s := w.dial(t)
-	s.send(`{"type":"connection_init"}`)
-	s.expect(`{"type":"connection_ack"}`)
+	s.Send(`{"type":"connection_init"}`)
+	s.Expect(`{"type":"connection_ack"}`)
 	return s
-}
-
-func (s *socket) send(text string) {
-	s.t.Helper()
-	if err := s.Write(s.t.Context(), websocket.MessageText, []byte(text)); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 func (s *socket) subscribe(id, query string) {
 	s.t.Helper()
-	s.send(`{"id":"` + id + `","type":"subscribe","payload":` + body(s.t, query, nil) + `}`)
-}
-
-func (s *socket) next() string {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
-	defer cancel()
-	_, b, err := s.Read(ctx)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(b)
-}
-
-func (s *socket) expect(want string) {
-	s.t.Helper()
-	if got := s.next(); got != want {
-		s.t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func (s *socket) closed(code websocket.StatusCode) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
-	defer cancel()
-	for {
-		if _, _, err := s.Read(ctx); err != nil {
-			if got := websocket.CloseStatus(err); got != code {
-				s.t.Errorf("closed with %v, want %v: %v", got, code, err)
-			}
-			return
-		}
-	}
-}
-
-func receive[V any](t testing.TB, what string, c <-chan V) V {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(bustest.Patience):
-		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
-		panic("unreachable")
-	}
+	s.Send(`{"id":"` + id + `","type":"subscribe","payload":` + body(s.t, query, nil) + `}`)
 }

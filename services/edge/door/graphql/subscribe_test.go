@@ -12,6 +12,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 func TestSubscriptions(t *testing.T) {
@@ -28,31 +29,31 @@ func TestSubscriptions(t *testing.T) {
 			`"progress":null,"log":{"level":"error","logger":"te\nst","data":{"text":"two\nlines"}},"result":null`,
 			`"progress":null,"log":null,"result":{"content":[{"text":"done"}],"is_error":false}`,
 		} {
-			s.expect(`{"id":"p","type":"next","payload":{"data":{"executeTool":{` + event + `}}}}`)
+			s.Expect(`{"id":"p","type":"next","payload":{"data":{"executeTool":{` + event + `}}}}`)
 		}
-		s.expect(`{"id":"p","type":"complete"}`)
+		s.Expect(`{"id":"p","type":"complete"}`)
 	})
 	t.Run("a call that fails", func(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
 		s.subscribe("f", `subscription { executeTool(input: {name: "nope"}) { result { is_error } } }`)
-		if m := s.next(); !strings.Contains(m, `"reason":"unknown_tool"`) || !strings.Contains(m, `"code":"NOT_FOUND"`) || !strings.Contains(m, `"type":"next"`) {
+		if m := s.Next(); !strings.Contains(m, `"reason":"unknown_tool"`) || !strings.Contains(m, `"code":"NOT_FOUND"`) || !strings.Contains(m, `"type":"next"`) {
 			t.Error(m)
 		}
-		s.expect(`{"id":"f","type":"complete"}`)
+		s.Expect(`{"id":"f","type":"complete"}`)
 	})
 	t.Run("updates of a resource", func(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
 		s.subscribe("u", `subscription { resourceUpdated(uri: "note:///by/1") { uri } }`)
 		stop := w.updates("note:///by/2", "note:///by/1")
-		s.expect(`{"id":"u","type":"next","payload":{"data":{"resourceUpdated":{"uri":"note:///by/1"}}}}`)
+		s.Expect(`{"id":"u","type":"next","payload":{"data":{"resourceUpdated":{"uri":"note:///by/1"}}}}`)
 		stop()
-		s.send(`{"id":"u","type":"complete"}`)
+		s.Send(`{"id":"u","type":"complete"}`)
 		s.subscribe("x", `subscription { resourceUpdated(uri: "example://nope") { uri } }`)
-		m := s.next()
+		m := s.Next()
 		for strings.Contains(m, `"id":"u"`) {
-			m = s.next()
+			m = s.Next()
 		}
 		if !strings.Contains(m, `"type":"error"`) || !strings.Contains(m, `"code":"NOT_FOUND"`) {
 			t.Error(m)
@@ -62,20 +63,20 @@ func TestSubscriptions(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
 		s.subscribe("slow", `mutation { executeTool(input: {name: "hold"}) { content { text } } }`)
-		receive(t, "it runs", w.svc.Started)
+		edgetest.Receive(t, "it runs", w.Svc.Started)
 		s.subscribe("fast", `{ getTool(name: "safe") { name } }`)
-		s.expect(`{"id":"fast","type":"next","payload":{"data":{"getTool":{"name":"safe"}}}}`)
-		s.expect(`{"id":"fast","type":"complete"}`)
-		w.svc.Release <- struct{}{}
-		s.expect(`{"id":"slow","type":"next","payload":{"data":{"executeTool":{"content":[{"text":"released"}]}}}}`)
-		s.expect(`{"id":"slow","type":"complete"}`)
+		s.Expect(`{"id":"fast","type":"next","payload":{"data":{"getTool":{"name":"safe"}}}}`)
+		s.Expect(`{"id":"fast","type":"complete"}`)
+		w.Svc.Release <- struct{}{}
+		s.Expect(`{"id":"slow","type":"next","payload":{"data":{"executeTool":{"content":[{"text":"released"}]}}}}`)
+		s.Expect(`{"id":"slow","type":"complete"}`)
 	})
 	t.Run("refused before anything runs", func(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
 		for _, query := range []string{aliases(16), `{ nope }`, `{`, `subscription { a: resourceUpdated(uri: "x") { uri } b: resourceUpdated(uri: "y") { uri } }`} {
 			s.subscribe("r", query)
-			if m := s.next(); !strings.Contains(m, `"type":"error"`) || !strings.Contains(m, `"executed":"no"`) {
+			if m := s.Next(); !strings.Contains(m, `"type":"error"`) || !strings.Contains(m, `"executed":"no"`) {
 				t.Error(m)
 			}
 		}
@@ -83,8 +84,8 @@ func TestSubscriptions(t *testing.T) {
 	t.Run("ping", func(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
-		s.send(`{"type":"ping","payload":{"a":1}}`)
-		s.expect(`{"type":"pong","payload":{"a":1}}`)
+		s.Send(`{"type":"ping","payload":{"a":1}}`)
+		s.Expect(`{"type":"pong","payload":{"a":1}}`)
 	})
 }
 
@@ -98,7 +99,7 @@ func (w *world) updates(uris ...string) (stop func()) {
 		defer again.Stop()
 		for {
 			for _, uri := range uris {
-				w.svc.ResourceUpdated(uri)
+				w.Svc.ResourceUpdated(uri)
 			}
 			select {
 			case <-again.C:
@@ -119,28 +120,28 @@ func TestSubscriptionEnds(t *testing.T) {
 	call := `subscription { executeTool(input: {name: "hold"}) { result { is_error } } }`
 	s := w.open(t)
 	s.subscribe("a", call)
-	receive(t, "it runs", w.svc.Started)
-	s.send(`{"id":"a","type":"complete"}`)
-	receive(t, "the tool hears that it is given up", w.svc.Ended)
+	edgetest.Receive(t, "it runs", w.Svc.Started)
+	s.Send(`{"id":"a","type":"complete"}`)
+	edgetest.Receive(t, "the tool hears that it is given up", w.Svc.Ended)
 	s.subscribe("b", call)
-	receive(t, "another runs", w.svc.Started)
+	edgetest.Receive(t, "another runs", w.Svc.Started)
 	_ = s.CloseNow()
-	receive(t, "it ends with its client", w.svc.Ended)
+	edgetest.Receive(t, "it ends with its client", w.Svc.Ended)
 	t.Run("with the edge", func(t *testing.T) {
 		s := w.open(t)
 		s.subscribe("u", `subscription { resourceUpdated(uri: "note:///one") { uri } }`)
 		stop := w.updates("note:///one")
-		s.next() // the subscription has begun
+		s.Next() // the subscription has begun
 		stop()
-		w.edge.Server().Close()
-		m := s.next()
+		w.Edge.Server().Close()
+		m := s.Next()
 		for strings.Contains(m, `"type":"next"`) {
-			m = s.next()
+			m = s.Next()
 		}
 		if m != `{"id":"u","type":"complete"}` {
 			t.Errorf("it ends with %s", m)
 		}
-		s.closed(websocket.StatusServiceRestart)
+		s.Closed(websocket.StatusServiceRestart)
 	})
 }
 
@@ -165,18 +166,18 @@ func TestProtocol(t *testing.T) {
 			t.Parallel()
 			s := w.dial(t)
 			for _, m := range c.send {
-				s.send(m)
+				s.Send(m)
 			}
-			s.closed(c.code)
+			s.Closed(c.code)
 		})
 	}
 	t.Run("more operations than there is room for", func(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
 		for i := range 65 {
-			s.send(subscribing(fmt.Sprint(i)))
+			s.Send(subscribing(fmt.Sprint(i)))
 		}
-		if m := s.next(); !strings.Contains(m, `"id":"64"`) || !strings.Contains(m, `"reason":"overloaded"`) {
+		if m := s.Next(); !strings.Contains(m, `"id":"64"`) || !strings.Contains(m, `"reason":"overloaded"`) {
 			t.Error(m)
 		}
 	})

@@ -18,7 +18,6 @@ import (
 	rpcstatus "google.golang.org/grpc/status"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
@@ -29,30 +28,16 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // world is an edge with gRPC in front and a service behind it.
 type world struct {
 	gatewayv1.GatewayServiceClient
+	*edgetest.World
 	conn *rpc.ClientConn
-	svc  *edgetest.Service
 	// grpc and metrics are the addresses at which the edge listens.
 	grpc, metrics string
 }
 
 func start(t *testing.T, with ...func(*edgetest.Service)) *world {
 	t.Helper()
-	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc")}
-	for _, f := range with {
-		f(w.svc)
-	}
-	w.svc.Start(t, bustest.Connect(t, url))
-	starting, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	e, err := edge.New(starting, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(starting, "svc"); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{World: edgetest.StartBus(t, with...)}
+	e := w.Join(t)
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -71,6 +56,7 @@ func start(t *testing.T, with ...func(*edgetest.Service)) *world {
 			t.Errorf("serve: %v", err)
 		}
 	})
+	var err error
 	if w.conn, err = rpc.NewClient(w.grpc, rpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +174,14 @@ func TestCallTool(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			<-w.svc.Started
+			<-w.Svc.Started
 			cancel()
 		}()
 		if _, _, err := w.call(ctx, "hold", ""); rpcstatus.Code(err) != codes.Canceled {
 			t.Errorf("%v", err)
 		}
 		select {
-		case <-w.svc.Ended:
+		case <-w.Svc.Ended:
 		case <-time.After(time.Minute):
 			t.Error("the tool does not hear of it")
 		}
@@ -339,8 +325,8 @@ func TestWatch(t *testing.T) {
 	if m, err := stream.Recv(); err != nil || m.Tools || m.Prompts || m.Resources || m.Uris != nil {
 		t.Fatalf("%v %v", m, err)
 	}
-	w.svc.RemoveTool("safe") // not watched
-	w.svc.ResourceUpdated(uri)
+	w.Svc.RemoveTool("safe") // not watched
+	w.Svc.ResourceUpdated(uri)
 	if m, err := stream.Recv(); err != nil || m.Tools || m.Prompts || len(m.Uris) != 1 || m.Uris[0] != uri {
 		t.Errorf("%v %v", m, err)
 	}

@@ -57,7 +57,7 @@ func TestLimits(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := w.svc.Calls.Load(); n != 0 {
+		if n := w.Svc.Calls.Load(); n != 0 {
 			t.Errorf("%d calls ran", n)
 		}
 	})

@@ -262,7 +262,7 @@ func TestM7MessagesNobodyTakes(t *testing.T) {
 			sent.Add(size)
 		}
 	}()
-	<-w.svc.Started
+	<-w.Svc.Started
 	for range 20 {
 		if _, _, err := w.call(t.Context(), "echo", `{"a":"`+strings.Repeat("a", size)+`"}`); err != nil {
 			t.Fatal(err)

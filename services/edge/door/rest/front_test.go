@@ -83,7 +83,7 @@ func TestFrontOfStrangers(t *testing.T) {
 			func(context.Context, *service.Call, struct{}) (int, error) { return 0, nil })
 	}
 	s.AddResource(mcp.Resource{URI: `javascript:alert("1")`, Name: `"><script>`}, edgetest.ReadNothing)
-	edgetest.Serve(t, bustest.Connect(t, w.bus), s)
+	edgetest.Serve(t, bustest.Connect(t, w.Bus), s)
 	var page string
 	bustest.Eventually(t, "the page has them", func() bool {
 		page = w.do(t, "GET", "/", "", nil).body

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
-	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -29,28 +27,15 @@ func TestMain(m *testing.M) {
 
 // world is an edge with a service behind it.
 type world struct {
-	svc    *edgetest.Service
-	bus    string
+	*edgetest.World
 	url    string
 	client *http.Client
 }
 
 func start(t testing.TB) *world {
 	t.Helper()
-	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc"), bus: url}
-	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewUnstartedServer(e.Handler(door.Guard{Loopback: true}))
+	w := &world{World: edgetest.Start(t)}
+	srv := httptest.NewUnstartedServer(w.Handler(door.Guard{Loopback: true}))
 	srv.Config.ConnState = func(c net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			small(c)
@@ -155,15 +140,4 @@ func events(r io.Reader) <-chan string {
 		}
 	}()
 	return out
-}
-
-func receive[V any](t testing.TB, what string, c <-chan V) V {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(bustest.Patience):
-		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
-		panic("unreachable")
-	}
 }

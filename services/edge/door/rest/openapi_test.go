@@ -20,7 +20,7 @@ func TestOpenAPIOfTools(t *testing.T) {
 	w := start(t)
 	const tree = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"root":{"$ref":"#/$defs/node"},"default":{"$ref":"#/$defs/node"}},
 		"$defs":{"node":{"type":"object","default":{"$ref":"#/left"},"properties":{"next":{"$ref":"#/$defs/node"},"all":{"$ref":"#"},"$ref":{"type":"string"}}}}}`
-	service.AddTool(w.svc.Service, service.Tool{Name: "tree", Title: "A tree", InputSchema: []byte(tree), OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"number"}}}`)},
+	service.AddTool(w.Svc.Service, service.Tool{Name: "tree", Title: "A tree", InputSchema: []byte(tree), OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"number"}}}`)},
 		func(context.Context, *service.Call, []byte) (*service.Result, error) { return &service.Result{}, nil })
 	var doc document
 	read := func() document {
@@ -56,7 +56,7 @@ func TestOpenAPIOfTools(t *testing.T) {
 		t.Errorf("status %d for who has it", r.StatusCode)
 	}
 	// A tool that is gone is no longer described.
-	w.svc.RemoveTool("tree")
+	w.Svc.RemoveTool("tree")
 	bustest.Eventually(t, "the tool is gone", func() bool { return read().Paths["/tools/tree"] == nil })
 }
 
@@ -67,7 +67,7 @@ func TestOpenAPIOfManyReferences(t *testing.T) {
 	const many = 11
 	refs := strings.TrimSuffix(strings.Repeat(`{"$ref":"#"},`, 2400), ",")
 	for i := range many {
-		service.AddTool(w.svc.Service, service.Tool{Name: fmt.Sprintf("%0128d", i), InputSchema: []byte(`{"type":"object","allOf":[` + refs + `]}`)},
+		service.AddTool(w.Svc.Service, service.Tool{Name: fmt.Sprintf("%0128d", i), InputSchema: []byte(`{"type":"object","allOf":[` + refs + `]}`)},
 			func(context.Context, *service.Call, []byte) (*service.Result, error) { return &service.Result{}, nil })
 	}
 	bustest.Eventually(t, "the tools are there", func() bool { return w.do(t, "GET", fmt.Sprintf("/tools/%0128d", many-1), "", nil).StatusCode == 200 })
@@ -85,9 +85,9 @@ func TestOpenAPIOfManyReferences(t *testing.T) {
 func TestLLMs(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	service.AddTool(w.svc.Service, service.Tool{Name: "sly", Description: "a\n\n# Heading [x](https://elsewhere.example)"},
+	service.AddTool(w.Svc.Service, service.Tool{Name: "sly", Description: "a\n\n# Heading [x](https://elsewhere.example)"},
 		func(context.Context, *service.Call, struct{}) (string, error) { return "", nil })
-	w.svc.AddResource(mcp.Resource{URI: `sly:a\](https://elsewhere.example)`, Name: "sly"}, edgetest.ReadNothing)
+	w.Svc.AddResource(mcp.Resource{URI: `sly:a\](https://elsewhere.example)`, Name: "sly"}, edgetest.ReadNothing)
 	var text string
 	bustest.Eventually(t, "the tool is listed", func() bool {
 		text = w.do(t, "GET", "/llms.txt", "", nil).body

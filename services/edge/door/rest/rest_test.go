@@ -11,6 +11,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 type result struct {
@@ -103,9 +104,9 @@ func TestTools(t *testing.T) {
 					_ = resp.Body.Close()
 				}
 			}()
-			receive(t, "the tool runs", w.svc.Started)
+			edgetest.Receive(t, "the tool runs", w.Svc.Started)
 			cancel()
-			receive(t, "the tool hears of it", w.svc.Ended)
+			edgetest.Receive(t, "the tool hears of it", w.Svc.Ended)
 			<-ended
 		}
 	})
@@ -125,7 +126,7 @@ func TestProgress(t *testing.T) {
 		`progress {"progress":2,"total":2}`, `log {"level":"error","logger":"te\nst","data":{"text":"two\nlines"}}`,
 		`result {"content":[{"type":"text","text":"done"}],"is_error":false}`,
 	} {
-		if got := receive(t, want, next); got != want {
+		if got := edgetest.Receive(t, want, next); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -137,7 +138,7 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = failed.Body.Close() }()
-	if got := receive(t, "an error", events(failed.Body)); !strings.HasPrefix(got, `error {`) || !strings.Contains(got, `"reason":"unknown_tool"`) {
+	if got := edgetest.Receive(t, "an error", events(failed.Body)); !strings.HasPrefix(got, `error {`) || !strings.Contains(got, `"reason":"unknown_tool"`) {
 		t.Error(got)
 	}
 }
@@ -297,7 +298,7 @@ func TestBatch(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		before := len(w.svc.Ended)
+		before := len(w.Svc.Ended)
 		go func() {
 			defer close(ended)
 			r := w.request(t, "POST", "/tools:batch", `{"parallel":2,"calls":[{"name":"hold"},{"name":"hold"},{"name":"hold"}]}`, nil)
@@ -305,12 +306,12 @@ func TestBatch(t *testing.T) {
 				_ = resp.Body.Close()
 			}
 		}()
-		receive(t, "one runs", w.svc.Started)
-		receive(t, "another runs", w.svc.Started)
+		edgetest.Receive(t, "one runs", w.Svc.Started)
+		edgetest.Receive(t, "another runs", w.Svc.Started)
 		cancel()
 		<-ended
-		bustest.Eventually(t, "both hear of it", func() bool { return len(w.svc.Ended) == before+2 })
-		if len(w.svc.Started) != 0 {
+		bustest.Eventually(t, "both hear of it", func() bool { return len(w.Svc.Ended) == before+2 })
+		if len(w.Svc.Started) != 0 {
 			t.Error("the third began")
 		}
 	})

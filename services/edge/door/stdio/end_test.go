@@ -17,14 +17,14 @@ func TestEndOfInput(t *testing.T) {
 	t.Run("finishes what is in flight", func(t *testing.T) {
 		t.Parallel()
 		c := start(t, func(cfg *stdio.Config) { cfg.Grace = bustest.Patience })
-		c.send(edgetest.Call("1", "hold", "{}"))
-		receive(t, "the call starts", c.svc.Started)
-		_ = c.in.Close()
+		c.Send(edgetest.Call("1", "hold", "{}"))
+		c.svc.Running(t)
+		_ = c.In.Close()
 		c.svc.Release <- struct{}{}
-		if m := c.await(); m.Text() != "released" {
+		if m := c.Await(); m.Text() != "released" {
 			t.Errorf("answer %+v", m)
 		}
-		if err := c.finished(); err != nil {
+		if err := c.Finished(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -32,16 +32,16 @@ func TestEndOfInput(t *testing.T) {
 		t.Parallel()
 		cancels := func() error {
 			c := start(t, func(cfg *stdio.Config) { cfg.Grace = 50 * time.Millisecond })
-			c.send(edgetest.Call("1", "hold", "{}"))
-			receive(t, "the call starts", c.svc.Started)
+			c.Send(edgetest.Call("1", "hold", "{}"))
+			c.svc.Running(t)
 			at := time.Now()
-			_ = c.in.Close()
-			m, told := receive(t, "the end", c.out)
-			if told && m.Code() != mcp.CodeCancelled {
-				t.Errorf("answer %+v", m)
+			_ = c.In.Close()
+			m, told := edgetest.Next(t, "the end", c.Out)
+			if told && edgetest.Read(t, m).Code() != mcp.CodeCancelled {
+				t.Errorf("answer %s", m)
 			}
-			receive(t, "the handler's context ends", c.svc.Ended)
-			err := c.finished()
+			c.svc.Over(t)
+			err := c.Finished()
 			if took := time.Since(at); took > bustest.Promptly {
 				t.Errorf("after %v", took)
 			}
@@ -63,9 +63,9 @@ func TestEndOfInput(t *testing.T) {
 	t.Run("of the context", func(t *testing.T) {
 		t.Parallel()
 		c := start(t, func(cfg *stdio.Config) { cfg.Grace = 50 * time.Millisecond })
-		c.lives()
-		c.stop()
-		if err := c.finished(); err != nil {
+		c.Lives()
+		c.Stop()
+		if err := c.Finished(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -77,36 +77,36 @@ func TestOutput(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		t.Parallel()
 		c := launch(t, nil)
-		_ = c.stdout.CloseWithError(errBroken)
-		c.send(edgetest.Call("1", "safe", "{}"))
-		if err := c.finished(); !errors.Is(err, errBroken) {
+		_ = c.Stdout.CloseWithError(edgetest.ErrBroken)
+		c.Send(edgetest.Call("1", "safe", "{}"))
+		if err := c.Finished(); !errors.Is(err, edgetest.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("closed while a call is in flight", func(t *testing.T) {
 		t.Parallel()
 		c := launch(t, nil)
-		c.send(edgetest.Call("1", "hold", "{}"), edgetest.Call("2", "safe", "{}"))
-		receive(t, "the call starts", c.svc.Started)
-		_ = c.stdout.CloseWithError(errBroken)
-		if err := c.finished(); !errors.Is(err, errBroken) {
+		c.Send(edgetest.Call("1", "hold", "{}"), edgetest.Call("2", "safe", "{}"))
+		c.svc.Running(t)
+		_ = c.Stdout.CloseWithError(edgetest.ErrBroken)
+		if err := c.Finished(); !errors.Is(err, edgetest.ErrBroken) {
 			t.Errorf("got %v", err)
 		}
-		receive(t, "the handler's context ends", c.svc.Ended)
+		c.svc.Over(t)
 	})
-	for name, end := range map[string]func(*client){"input ends": func(c *client) { _ = c.in.Close() }, "context ends": func(c *client) { c.stop() }} {
+	for name, end := range map[string]func(client){"input ends": func(c client) { _ = c.In.Close() }, "context ends": func(c client) { c.Stop() }} {
 		t.Run("not read when the "+name, func(t *testing.T) {
 			t.Parallel()
 			c := launch(t, func(cfg *stdio.Config) { cfg.Grace = 50 * time.Millisecond })
 			for i := range 10 {
-				c.send(edgetest.Call(fmt.Sprint(i), "safe", "{}"))
+				c.Send(edgetest.Call(fmt.Sprint(i), "safe", "{}"))
 			}
 			at := time.Now()
 			end(c)
-			if err := c.finished(); err == nil || time.Since(at) > bustest.Promptly {
+			if err := c.Finished(); err == nil || time.Since(at) > bustest.Promptly {
 				t.Errorf("%v after %v", err, time.Since(at))
 			}
-			_ = c.stdout.Close()
+			_ = c.Stdout.Close()
 		})
 	}
 }

@@ -28,7 +28,7 @@ func (s *sink) Write(b []byte) (int, error) {
 // and of a call over the bus and back, without HTTP's own part.
 func BenchmarkPost(b *testing.B) {
 	w := start(b)
-	h := w.http.Config.Handler
+	h := w.HTTP.Config.Handler
 	for name, c := range map[string]struct {
 		method, tool, body string
 	}{
@@ -37,7 +37,7 @@ func BenchmarkPost(b *testing.B) {
 		"call 64 KiB": {mcp.MethodToolsCall, "echo", edgetest.Call("1", "echo", `{"a":"`+strings.Repeat("x", 64<<10)+`"}`)},
 	} {
 		b.Run(name, func(b *testing.B) {
-			r := w.request(b.Context(), b, w.http.URL, modern(c.method, c.tool), strings.NewReader(c.body))
+			r := w.Request(b, http.MethodPost, modern(c.method, c.tool), strings.NewReader(c.body))
 			r.Host = "localhost"
 			out := &sink{header: http.Header{}}
 			b.SetBytes(int64(len(c.body)))

@@ -41,19 +41,19 @@ func TestResourcesThatAServiceLists(t *testing.T) {
 	s.AddResourcePrefix("many:", func(_ context.Context, _ *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
 		return []mcp.ResourceContents{{URI: uri, Text: "it"}}, nil
 	})
-	edgetest.Serve(t, bustest.Connect(t, w.bus), s)
-	bustest.Eventually(t, "the edge knows", func() bool { return w.edge.Await(t.Context(), "zlister") == nil })
-	old := w.initialize(t, mcp.V20251125)
+	edgetest.Serve(t, bustest.Connect(t, w.Bus), s)
+	bustest.Eventually(t, "the edge knows", func() bool { return w.Edge.Await(t.Context(), "zlister") == nil })
+	old := w.Initialize(t, mcp.V20251125, "{}")
 	eras := map[string]func(method, params string) edgetest.Message{
 		"modern": func(method, params string) edgetest.Message {
 			name := ""
 			if method == mcp.MethodResourcesRead {
 				name = "many:007"
 			}
-			return w.post(t, modern(method, name), edgetest.Request("1", method, params)).message(t)
+			return w.Ask(t, method, name, params).Message(t)
 		},
 		"legacy": func(method, params string) edgetest.Message {
-			return w.post(t, old, edgetest.Legacy("1", method, params)).answer(t)
+			return w.Post(t, old, edgetest.Legacy("1", method, params)).Answer(t)
 		},
 	}
 	for era, ask := range eras {
@@ -96,21 +96,21 @@ func TestResourcesThatAServiceLists(t *testing.T) {
 	if m := eras["legacy"](mcp.MethodSubscribe, `"uri":"many:007"`); m.Error != nil {
 		t.Errorf("subscribe: %+v", m)
 	}
-	stream := w.open(t, w.request(t.Context(), t, w.http.URL, modern(mcp.MethodListen, ""), strings.NewReader(listen("9", `{"resourcesListChanged":true,"resourceSubscriptions":["many:007"]}`))))
-	if m := stream.await(); m.Method != mcp.NotifyAcknowledged {
+	stream := w.Open(t, modern(mcp.MethodListen, ""), listen("9", `{"resourcesListChanged":true,"resourceSubscriptions":["many:007"]}`))
+	if m := stream.Await(); m.Method != mcp.NotifyAcknowledged {
 		t.Fatalf("%+v", m)
 	}
 	if err := s.ResourcesUpdated(t.Context(), service.ResourceUpdate{URI: "many:007", Tenant: "another"}, service.ResourceUpdate{URI: "many:007"}); err != nil {
 		t.Fatal(err)
 	}
-	if m := stream.await(); m.Method != mcp.NotifyResourceUpdated {
+	if m := stream.Await(); m.Method != mcp.NotifyResourceUpdated {
 		t.Errorf("%+v", m)
 	}
 	if err := s.ResourcesUpdated(t.Context(), service.ResourceUpdate{URI: "many:601", Listed: true}); err != nil {
 		t.Fatal(err)
 	}
-	if m := stream.await(); m.Method != mcp.NotifyResourcesChanged {
+	if m := stream.Await(); m.Method != mcp.NotifyResourcesChanged {
 		t.Errorf("%+v", m)
 	}
-	w.post(t, modern(mcp.MethodResourcesList, ""), edgetest.Request("1", mcp.MethodResourcesList, `"cursor":"x"`)).refused(t, http.StatusBadRequest, mcp.CodeInvalidParams, "invalid_params")
+	w.Ask(t, mcp.MethodResourcesList, "", `"cursor":"x"`).Refused(t, http.StatusBadRequest, mcp.CodeInvalidParams, "invalid_params")
 }

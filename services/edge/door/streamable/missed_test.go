@@ -16,91 +16,81 @@ import (
 // meanwhile, and nothing else.
 func TestMissedChanges(t *testing.T) {
 	t.Parallel()
-	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
-	w.svc.Start(t, bustest.Connect(t, w.bus))
-	one, two := w.replica(t), w.replica(t)
-	w.http, w.client = one.Server, edgetest.Client
-	t.Cleanup(w.client.CloseIdleConnections)
+	w := start(t)
+	one, two := w.Edge, w.Join(t)
 	const note, other = "note:///one", "note:///by/7"
-	h := w.initialize(t, mcp.V20251125)
-	w.post(t, h, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+note+`"`))
-	get := func(at *replica, since string) *stream {
-		r := w.resumption(t, at, h, since)
-		if since == "" {
-			r.Header.Del("Last-Event-ID")
-		}
-		return w.open(t, r)
-	}
-	listed := func(at *replica, prompt string) {
+	h := w.Initialize(t, mcp.V20251125, "{}")
+	w.Post(t, h, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+note+`"`))
+	get := func(at *edgetest.Edge, since string) *edgetest.Stream { return at.Get(t, h, since) }
+	listed := func(at *edgetest.Edge, prompt string) {
 		bustest.Eventually(t, "the edge lists prompt "+prompt, func() bool {
-			w.http = at.Server
-			return strings.Contains(string(w.post(t, h, edgetest.Legacy("1", "prompts/list", "")).body), prompt)
+			return strings.Contains(string(at.Post(t, h, edgetest.Legacy("1", "prompts/list", "")).Bytes), prompt)
 		})
 	}
 	prompt := func(name string) {
-		w.svc.AddPrompt(mcp.Prompt{Name: name}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) {
+		w.Svc.AddPrompt(mcp.Prompt{Name: name}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) {
 			return nil, nil
 		}, nil)
 	}
 
 	s := get(one, "")
-	if e := s.event(); !e.empty || e.id == "" || e.retry == "" {
+	if e := s.Event(); !e.Empty || e.ID == "" || e.Retry == "" {
 		t.Fatalf("priming event: %+v", e)
 	}
-	one.kill()
-	s.ends()
+	one.Kill()
+	s.Ends()
 	prompt("while away")
 	listed(two, "while away")
-	w.svc.ResourceUpdated(note)
-	w.svc.ResourceUpdated(other)
+	w.Svc.ResourceUpdated(note)
+	w.Svc.ResourceUpdated(other)
 
-	again := get(two, s.id)
-	if m := again.await(); m.Method != mcp.NotifyPromptsChanged {
+	again := get(two, s.ID)
+	if m := again.Await(); m.Method != mcp.NotifyPromptsChanged {
 		t.Errorf("want prompts changed, got %+v", m)
 	}
-	if m := again.await(); m.Method != mcp.NotifyResourceUpdated || m.Param("uri") != `"`+note+`"` {
+	if m := again.Await(); m.Method != mcp.NotifyResourceUpdated || m.Param("uri") != `"`+note+`"` {
 		t.Errorf("want note updated, got %+v", m)
 	}
 	t.Run("then it goes on", func(t *testing.T) {
 		prompt("while here")
-		m := again.await()
+		m := again.Await()
 		for m.Method == mcp.NotifyResourceUpdated { // told twice within the skew of clocks
-			m = again.await()
+			m = again.Await()
 		}
 		if m.Method != mcp.NotifyPromptsChanged {
 			t.Errorf("want prompts changed, got %+v", m)
 		}
 	})
 	t.Run("the youngest stream gets what comes", func(t *testing.T) {
-		young := get(two, again.id)
+		young := get(two, again.ID)
 		prompt("for the youngest")
-		for m := young.await(); m.Method != mcp.NotifyPromptsChanged; m = young.await() {
+		for m := young.Await(); m.Method != mcp.NotifyPromptsChanged; m = young.Await() {
 			if m.Method != mcp.NotifyResourceUpdated { // told twice within the skew of clocks
 				t.Errorf("missed: %+v", m)
 			}
 		}
-		for e := range again.next {
-			if !e.empty && e.Method != mcp.NotifyResourceUpdated { // told twice, as above
+		for e := range again.Next {
+			if !e.Empty && e.Method != mcp.NotifyResourceUpdated { // told twice, as above
 				t.Errorf("one more message: %+v", e.Message)
 			}
 		}
-		young.close()
+		young.Close()
 	})
 	t.Run("who was away for too long is told of all it subscribes to", func(t *testing.T) {
-		id := strings.Split(again.id, "-")
+		id := strings.Split(again.ID, "-")
 		long := get(two, "c-1000-"+id[2])
-		if m := long.await(); m.Method != mcp.NotifyPromptsChanged {
+		if m := long.Await(); m.Method != mcp.NotifyPromptsChanged {
 			t.Errorf("want prompts changed, got %+v", m)
 		}
-		if m := long.await(); m.Method != mcp.NotifyResourceUpdated || m.Param("uri") != `"`+note+`"` {
+		if m := long.Await(); m.Method != mcp.NotifyResourceUpdated || m.Param("uri") != `"`+note+`"` {
 			t.Errorf("want note updated, got %+v", m)
 		}
-		long.close()
+		long.Close()
 	})
 	t.Run("ids that no edge gave are refused", func(t *testing.T) {
 		for _, id := range []string{"c-", "c-x-y", "c-1-2-3", "c-99999999999999999999-00"} {
-			if r := w.do(t, w.resumption(t, two, h, id)); r.StatusCode != http.StatusBadRequest {
-				t.Errorf("%s: %d %s", id, r.StatusCode, r.body)
+			if r := edgetest.Do(t, two.Since(t, h, id)); r.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: %d %s", id, r.StatusCode, r.Bytes)
 			}
 		}
 	})

@@ -21,7 +21,7 @@ const (
 )
 
 // withSkill is a world with a service that has a skill.
-func withSkill(t *testing.T) *world {
+func withSkill(t *testing.T) *edgetest.World {
 	t.Helper()
 	w := start(t)
 	s := service.New("guides", service.WithLogger(bustest.Logger(t)))
@@ -29,8 +29,8 @@ func withSkill(t *testing.T) *world {
 		mcp.SkillFile:   {Data: []byte(skillMain)},
 		"ref/image.png": {Data: []byte(skillImage)},
 	})
-	edgetest.Serve(t, bustest.Connect(t, w.bus), s)
-	if err := w.edge.Await(t.Context(), s.Name()); err != nil {
+	edgetest.Serve(t, bustest.Connect(t, w.Bus), s)
+	if err := w.Edge.Await(t.Context(), s.Name()); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -57,16 +57,16 @@ func TestSkills(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := w.post(t, modern(c.method, c.name), edgetest.Request("1", c.method, c.params))
-			m := r.message(t)
+			r := w.Ask(t, c.method, c.name, c.params)
+			m := r.Message(t)
 			if r.StatusCode != http.StatusOK || m.Error != nil {
-				t.Fatalf("status %d: %s", r.StatusCode, r.body)
+				t.Fatalf("status %d: %s", r.StatusCode, r.Bytes)
 			}
 			if got := m.Field(c.path); got != c.want {
 				t.Errorf("%s is\n%s, want\n%s", c.path, got, c.want)
 			}
 			if m.Field("resultType") != `"complete"` || m.Field("cacheScope") != c.cached {
-				t.Errorf("result %s", r.body)
+				t.Errorf("result %s", r.Bytes)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func TestSkills(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w.post(t, modern(c.method, ""), edgetest.Request("1", c.method, c.params)).refused(t, c.status, mcp.CodeInvalidParams, c.reason)
+			w.Ask(t, c.method, "", c.params).Refused(t, c.status, mcp.CodeInvalidParams, c.reason)
 		})
 	}
 }
@@ -98,18 +98,18 @@ func TestSkills(t *testing.T) {
 func TestSkillsOfLegacyClients(t *testing.T) {
 	t.Parallel()
 	w := withSkill(t)
-	h := w.initialize(t, mcp.V20251125)
+	h := w.Initialize(t, mcp.V20251125, "{}")
 	for _, c := range [][2]string{{mcp.MethodSkillsList, ""}, {mcp.MethodSkillsGet, `"uri":"skill://guides/forms/SKILL.md"`}, {mcp.MethodDirectoryRead, `"uri":"skill://guides/forms"`}} {
-		w.post(t, h, edgetest.Legacy("1", c[0], c[1])).refused(t, 200, mcp.CodeMethodNotFound, "method_not_found")
+		w.Post(t, h, edgetest.Legacy("1", c[0], c[1])).Refused(t, 200, mcp.CodeMethodNotFound, "method_not_found")
 	}
-	if r := w.post(t, header{}, edgetest.Initialize(mcp.V20251125)); strings.Contains(string(r.body), "extensions") {
-		t.Errorf("a legacy client is told of extensions: %s", r.body)
+	if r := w.Post(t, header{}, edgetest.Initialize(mcp.V20251125)); strings.Contains(string(r.Bytes), "extensions") {
+		t.Errorf("a legacy client is told of extensions: %s", r.Bytes)
 	}
-	m := w.post(t, h, edgetest.Legacy("1", mcp.MethodResourcesRead, `"uri":"skill://guides/forms/ref/image.png"`)).answer(t)
+	m := w.Post(t, h, edgetest.Legacy("1", mcp.MethodResourcesRead, `"uri":"skill://guides/forms/ref/image.png"`)).Answer(t)
 	if m.Error != nil || m.Field("contents") == "" {
 		t.Errorf("a file is not read: %+v", m)
 	}
-	m = w.post(t, h, edgetest.Legacy("1", mcp.MethodResourcesList, "")).message(t)
+	m = w.Post(t, h, edgetest.Legacy("1", mcp.MethodResourcesList, "")).Message(t)
 	if list := m.Field("resources"); !strings.Contains(list, `"skill://guides/forms/SKILL.md"`) || strings.Contains(list, "image.png") {
 		t.Errorf("listed are %s", list)
 	}

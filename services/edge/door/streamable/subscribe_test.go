@@ -18,104 +18,25 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// TestResourceUpdates sends an update to exactly the clients that subscribed, modern or
-// legacy, at whichever edge their stream is.
-func TestResourceUpdates(t *testing.T) {
-	t.Parallel()
-	w := start(t)
-	_, other := w.join(t)
-	const one, two = "note:///one", "note:///by/7"
-	h := w.initialize(t, mcp.V20251125)
-	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, other.URL+"/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	get.Header.Set("Accept", "text/event-stream")
-	for name, v := range h {
-		get.Header.Set(name, v)
-	}
-	old := w.open(t, get)
-	subscribe := func(method, uri string) reply {
-		return w.post(t, h, edgetest.Legacy("5", method, `"uri":"`+uri+`"`))
-	}
-	subscribe(mcp.MethodSubscribe, "nothing:///").refused(t, http.StatusOK, mcp.CodeLegacyNoResource, "unknown_resource")
-	w.post(t, header{}, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+one+`"`)).refused(t, http.StatusBadRequest, mcp.CodeInvalidRequest, "invalid_request")
-	for _, uri := range []string{one, two, one} {
-		if m := subscribe(mcp.MethodSubscribe, uri).message(t); m.Error != nil || string(m.Result) != "{}" {
-			t.Fatalf("subscribe: %+v", m)
-		}
-	}
-	stream := w.open(t, w.request(t.Context(), t, w.http.URL, modern(mcp.MethodListen, ""), strings.NewReader(listen("9", `{"resourceSubscriptions":["`+two+`","`+two+`"]}`))))
-	if m := stream.await(); m.Method != mcp.NotifyAcknowledged || !strings.Contains(string(m.Params), `"resourceSubscriptions":["`+two+`"]`) {
-		t.Fatalf("acknowledged: %+v", m)
-	}
-
-	// The edge with the stream may hear of the subscription later than it waits for it.
-	var m edgetest.Message
-	bustest.Eventually(t, "the old client hears of an update", func() bool {
-		w.svc.ResourceUpdated(one)
-		w.svc.ResourceUpdated("nothing:///")
-		for late := time.After(bustest.Promptly); ; {
-			select {
-			case e := <-old.next:
-				if m = e.Message; !e.empty {
-					return true
-				}
-			case <-late:
-				return false
-			}
-		}
-	})
-	if m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"uri":"`+one+`"}` {
-		t.Errorf("old client: %+v", m)
-	}
-	if m := subscribe(mcp.MethodUnsubscribe, one).message(t); m.Error != nil {
-		t.Fatalf("unsubscribe: %+v", m)
-	}
-	// The edge with the stream hears of it a moment after the edge that got the request.
-	bustest.Eventually(t, "the old client hears of one resource alone", func() bool {
-		w.svc.ResourceUpdated(one)
-		w.svc.ResourceUpdated(two)
-		m := old.await()
-		if string(m.Params) == `{"uri":"`+one+`"}` {
-			old.await()
-			return false
-		}
-		return string(m.Params) == `{"uri":"`+two+`"}`
-	})
-	if m := stream.await(); m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"_meta":{"io.modelcontextprotocol/subscriptionId":9},"uri":"`+two+`"}` {
-		t.Errorf("modern client: %+v", m)
-	}
-}
-
 // The edge with the stream may hear of an update before it hears of the subscription that
 // another edge took.
 func TestUpdateIsHeardBeforeTheSubscription(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	_, other := w.join(t)
-	h := w.initialize(t, mcp.V20251125)
-	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, other.URL+"/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	get.Header.Set("Accept", "text/event-stream")
-	for name, v := range h {
-		get.Header.Set(name, v)
-	}
-	stream := w.open(t, get)
+	other := w.Join(t)
+	h := w.Initialize(t, mcp.V20251125, "{}")
+	stream := other.Get(t, h, "")
 	const tries = 10
 	var uris []string
 	for n := range tries {
 		uris = append(uris, fmt.Sprintf("note:///by/%d", n))
 	}
-	heard := w.open(t, w.request(t.Context(), t, other.URL, modern(mcp.MethodListen, ""), strings.NewReader(listen("9", `{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`))))
-	heard.await() // acknowledged
+	heard, _ := other.Listen(t, "9", `{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`)
 	for _, uri := range uris {
 		began := time.Now()
-		w.svc.ResourceUpdated(uri)
-		heard.await()
-		if m := w.post(t, h, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+uri+`"`)).message(t); m.Error != nil {
+		w.Svc.ResourceUpdated(uri)
+		heard.Await()
+		if m := w.Post(t, h, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+uri+`"`)).Message(t); m.Error != nil {
 			t.Fatalf("subscribe: %+v", m)
 		}
 		if time.Since(began) > 2*time.Second {
@@ -123,9 +44,9 @@ func TestUpdateIsHeardBeforeTheSubscription(t *testing.T) {
 		}
 		for late := time.After(bustest.Promptly); ; {
 			select {
-			case e := <-stream.next:
+			case e := <-stream.Next:
 				switch {
-				case e.empty:
+				case e.Empty:
 					continue
 				case e.Method != mcp.NotifyResourceUpdated:
 					t.Fatalf("got %+v", e.Message)
@@ -154,7 +75,7 @@ func (s slow) Respond(int, []byte, error) {}
 func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	server, out := w.edge.Server(), slow{make(chan string, 10)}
+	server, out := w.Edge.Server(), slow{make(chan string, 10)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -168,12 +89,12 @@ func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	})
 	hears := func(method string) {
 		t.Helper()
-		if got, _ := receive(t, method, out.sent); !strings.Contains(got, method) {
+		if got := edgetest.Receive(t, method, out.sent); !strings.Contains(got, method) {
 			t.Errorf("heard %s, want %s", got, method)
 		}
 	}
 	hears(mcp.NotifyAcknowledged)
-	w.svc.ResourceUpdated("note:///one")
+	w.Svc.ResourceUpdated("note:///one")
 	hears(mcp.NotifyResourceUpdated)
 
 	lease, err := server.Lease(ctx, "streamable", gateway.Credentials{})
@@ -184,8 +105,8 @@ func TestSlowClientsHearOfEveryChange(t *testing.T) {
 	session := func(context.Context) *store.Session { return &store.Session{Subscribed: []string{"note:///by/1"}} }
 	open := make(chan struct{})
 	running.Go(func() { server.Changes(ctx, lease, out, session, func() { close(open) }) })
-	receive(t, "a stream of changes", open)
-	w.svc.ResourceUpdated("note:///by/1")
+	edgetest.Receive(t, "a stream of changes", open)
+	w.Svc.ResourceUpdated("note:///by/1")
 	hears(mcp.NotifyResourceUpdated)
 }
 
@@ -204,7 +125,7 @@ func TestStreamsForgetTheirBodies(t *testing.T) {
 	}
 	before := held()
 	for range streams {
-		w.open(t, w.request(t.Context(), t, w.http.URL, modern(mcp.MethodListen, ""), strings.NewReader(body))).await()
+		w.Open(t, modern(mcp.MethodListen, ""), body).Await()
 	}
 	bustest.Eventually(t, "bodies are forgotten", func() bool { return held() < before+most })
 }
@@ -217,5 +138,5 @@ func TestNamesOfOneStream(t *testing.T) {
 	for n := range 40 {
 		uris = append(uris, fmt.Sprintf("note:///by/%d%s", n, strings.Repeat("x", 1000)))
 	}
-	w.post(t, modern(mcp.MethodListen, ""), listen("9", `{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`)).refused(t, http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest, "too_large")
+	w.Post(t, modern(mcp.MethodListen, ""), listen("9", `{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`)).Refused(t, http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest, "too_large")
 }

@@ -2,17 +2,12 @@ package websocket_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
-	client "github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -29,43 +24,19 @@ func TestMain(m *testing.M) {
 
 // world is an edge with a service behind it.
 type world struct {
-	svc  *edgetest.Service
-	edge *edge.Edge
-	url  string
+	*edgetest.World
+	url string
 	// keys are the valid tokens; nil asks for none.
 	keys *keys
 }
 
-func start(t testing.TB, keys *keys) *world {
+func start(t testing.TB, keys *keys, change ...func(*edge.Config)) *world {
 	t.Helper()
-	cfg := edge.Config{Version: "1.2.3", Logger: bustest.Logger(t)}
 	if keys != nil {
-		cfg.Authenticator = keys
+		change = append(change, edgetest.As(keys))
 	}
-	w := startWith(t, cfg)
-	w.keys = keys
-	return w
-}
-
-func startWith(t testing.TB, cfg edge.Config) *world {
-	t.Helper()
-	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc")}
-	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	var err error
-	if w.edge, err = edge.New(ctx, bustest.Connect(t, url), cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.edge.Close)
-	if err := w.edge.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(w.edge.Handler(door.Guard{Loopback: true}))
-	t.Cleanup(srv.Close)
-	w.url = srv.URL + "/ws"
-	return w
+	w := edgetest.Start(t, append(change, func(cfg *edge.Config) { cfg.Version = "1.2.3" })...)
+	return &world{w, w.HTTP.URL + "/ws", keys}
 }
 
 // keys is an authenticator whose tokens may be revoked.
@@ -100,69 +71,17 @@ func (k *keys) OnEnded(f func(string)) func() {
 }
 
 type socket struct {
-	*client.Conn
+	*edgetest.Socket
 	t testing.TB
 }
 
-func (w *world) dial(t testing.TB, protocols ...string) *socket {
+func (w *world) dial(t testing.TB, protocols ...string) socket {
 	t.Helper()
-	h := http.Header{}
+	h := edgetest.Header{}
 	if w.keys != nil {
-		h.Set("Authorization", "Bearer key")
+		h["Authorization"] = "Bearer key"
 	}
-	c, resp, err := client.Dial(t.Context(), w.url, &client.DialOptions{Subprotocols: protocols, HTTPHeader: h, CompressionMode: client.CompressionContextTakeover})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.Header.Get("Sec-WebSocket-Extensions") != "" {
-		t.Errorf("extensions: %v", resp.Header)
-	}
-	c.SetReadLimit(32 << 20)
-	t.Cleanup(func() { _ = c.CloseNow() })
-	return &socket{c, t}
-}
-
-func (s *socket) send(text string) {
-	s.t.Helper()
-	if err := s.Write(s.t.Context(), client.MessageText, []byte(text)); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *socket) next() string {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
-	defer cancel()
-	_, b, err := s.Read(ctx)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(b)
-}
-
-// expect requires the next message.
-func (s *socket) expect(want string) {
-	s.t.Helper()
-	if got := s.next(); got != want {
-		s.t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-// closed requires that the server closes with a code, whatever it sends before.
-func (s *socket) closed(code client.StatusCode) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
-	defer cancel()
-	for {
-		_, _, err := s.Read(ctx)
-		if err == nil {
-			continue
-		}
-		if got := client.CloseStatus(err); got != code {
-			s.t.Errorf("closed with %v, want %v: %v", got, code, err)
-		}
-		return
-	}
+	return socket{edgetest.Dial(t, w.url, h, protocols...), t}
 }
 
 type message struct {
@@ -185,9 +104,9 @@ type message struct {
 	} `json:"error"`
 }
 
-func (s *socket) message() message {
+func (s socket) message() message {
 	s.t.Helper()
-	text := s.next()
+	text := s.Next()
 	var m message
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		s.t.Fatalf("%v: %s", err, text)
@@ -196,7 +115,7 @@ func (s *socket) message() message {
 }
 
 // refused requires an error.
-func (s *socket) refused(id string, code int, reason, executed string) message {
+func (s socket) refused(id string, code int, reason, executed string) message {
 	s.t.Helper()
 	m := s.message()
 	if m.Type != "error" || string(m.ID) != id || m.Error == nil || m.Error.Code != code || m.Error.Data.Reason != reason || m.Error.Data.Executed != executed {
@@ -208,22 +127,5 @@ func (s *socket) refused(id string, code int, reason, executed string) message {
 // release lets one call of hold return.
 func (w *world) release(t testing.TB) {
 	t.Helper()
-	select {
-	case w.svc.Release <- struct{}{}:
-	case <-time.After(bustest.Patience):
-		t.Fatalf("no call that runs was to be released in %v", bustest.Patience)
-	}
+	edgetest.Send(t, "release", w.Svc.Release)
 }
-
-func receive[V any](t testing.TB, what string, c <-chan V) V {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(bustest.Patience):
-		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
-		panic("unreachable")
-	}
-}
-
-func long(n int) string { return strings.Repeat("x", n) }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 func TestRequests(t *testing.T) {
@@ -33,8 +34,8 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := w.dial(t)
-			s.send(c.send)
-			s.expect(c.want)
+			s.Send(c.send)
+			s.Expect(c.want)
 		})
 	}
 }
@@ -45,12 +46,12 @@ func TestProgress(t *testing.T) {
 	if s.Subprotocol() != websocket.Busbar {
 		t.Errorf("subprotocol %q", s.Subprotocol())
 	}
-	s.send(`{"type":"tool_request","id":"p","data":{"name":"progress"}}`)
-	s.expect(`{"type":"progress","id":"p","data":{"progress":1,"total":2,"message":"one\nline"}}`)
-	s.expect(`{"type":"progress","id":"p","data":{"progress":1,"total":2,"message":"not more than before"}}`)
-	s.expect(`{"type":"progress","id":"p","data":{"progress":2,"total":2}}`)
-	s.expect(`{"type":"log","id":"p","data":{"level":"error","logger":"te\nst","data":{"text":"two\nlines"}}}`)
-	s.expect(`{"type":"tool_response","id":"p","data":{"content":[{"type":"text","text":"done"}],"is_error":false}}`)
+	s.Send(`{"type":"tool_request","id":"p","data":{"name":"progress"}}`)
+	s.Expect(`{"type":"progress","id":"p","data":{"progress":1,"total":2,"message":"one\nline"}}`)
+	s.Expect(`{"type":"progress","id":"p","data":{"progress":1,"total":2,"message":"not more than before"}}`)
+	s.Expect(`{"type":"progress","id":"p","data":{"progress":2,"total":2}}`)
+	s.Expect(`{"type":"log","id":"p","data":{"level":"error","logger":"te\nst","data":{"text":"two\nlines"}}}`)
+	s.Expect(`{"type":"tool_response","id":"p","data":{"content":[{"type":"text","text":"done"}],"is_error":false}}`)
 }
 
 func TestRefusals(t *testing.T) {
@@ -78,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		"a name in capitals":         {`{"Type":"initialize","id":1}`, "null", -32000, "invalid_request", "no"},
 		"no id":                      {`{"type":"initialize"}`, "null", -32000, "invalid_request", "no"},
 		"an id that is no integer":   {`{"type":"initialize","id":1.5}`, "null", -32000, "invalid_request", "no"},
-		"a long id":                  {`{"type":"initialize","id":"` + long(129) + `"}`, "null", -32000, "invalid_request", "no"},
+		"a long id":                  {`{"type":"initialize","id":"` + strings.Repeat("x", 129) + `"}`, "null", -32000, "invalid_request", "no"},
 		"no JSON":                    {`{"type":`, "null", -32000, "parse_error", "no"},
 		"a member twice":             {`{"type":"initialize","id":1,"id":2}`, "null", -32000, "parse_error", "no"},
 		"too deep":                   {`{"type":"initialize","id":1,"data":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "null", -32000, "invalid_request", "no"},
@@ -90,11 +91,11 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := w.dial(t)
-			s.send(c.send)
+			s.Send(c.send)
 			if m := s.refused(c.id, c.code, c.reason, c.executed); m.Error != nil && strings.Contains(m.Error.Message, "secret") {
 				t.Error(m.Error.Message)
 			}
-			s.send(`{"type":"tool_request","id":"after","data":{"name":"safe"}}`) // the connection stays open
+			s.Send(`{"type":"tool_request","id":"after","data":{"name":"echo"}}`) // the connection stays open
 			if m := s.message(); m.Type != "tool_response" {
 				t.Errorf("%+v", m)
 			}
@@ -109,14 +110,14 @@ func TestManyAtOnce(t *testing.T) {
 		t.Parallel()
 		s := w.dial(t)
 		for i := range websocket.MaxInFlight {
-			s.send(fmt.Sprintf(`{"type":"tool_request","id":%d,"data":{"name":"hold"}}`, i))
+			s.Send(fmt.Sprintf(`{"type":"tool_request","id":%d,"data":{"name":"hold"}}`, i))
 		}
 		for range websocket.MaxInFlight {
-			receive(t, "all run", w.svc.Started)
+			edgetest.Receive(t, "all run", w.Svc.Started)
 		}
-		s.send(`{"type":"tool_request","id":"more","data":{"name":"safe"}}`)
+		s.Send(`{"type":"tool_request","id":"more","data":{"name":"safe"}}`)
 		s.refused(`"more"`, -32000, "overloaded", "no")
-		s.send(`{"type":"tool_request","id":3,"data":{"name":"safe"}}`)
+		s.Send(`{"type":"tool_request","id":3,"data":{"name":"safe"}}`)
 		s.refused("3", -32000, "invalid_request", "no")
 		var ids []string
 		for range websocket.MaxInFlight {
@@ -138,16 +139,16 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
 	s := w.dial(t)
-	s.send(`{"type":"tool_request","id":"a","data":{"name":"hold"}}`)
-	receive(t, "it runs", w.svc.Started)
-	s.send(`{"type":"cancel","id":"nobody"}`)
-	s.send(`{"type":"cancel","id":"a"}`)
-	receive(t, "it hears of it", w.svc.Ended)
+	s.Send(`{"type":"tool_request","id":"a","data":{"name":"hold"}}`)
+	edgetest.Receive(t, "it runs", w.Svc.Started)
+	s.Send(`{"type":"cancel","id":"nobody"}`)
+	s.Send(`{"type":"cancel","id":"a"}`)
+	edgetest.Receive(t, "it hears of it", w.Svc.Ended)
 	s.refused(`"a"`, -32000, "cancelled", "unknown")
-	s.send(`{"type":"tool_request","id":"a","data":{"name":"hold"}}`)
-	receive(t, "another runs", w.svc.Started)
+	s.Send(`{"type":"tool_request","id":"a","data":{"name":"hold"}}`)
+	edgetest.Receive(t, "another runs", w.Svc.Started)
 	_ = s.CloseNow()
-	receive(t, "it ends with its client", w.svc.Ended)
+	edgetest.Receive(t, "it ends with its client", w.Svc.Ended)
 }
 
 func TestBatch(t *testing.T) {
@@ -156,7 +157,7 @@ func TestBatch(t *testing.T) {
 	t.Run("each as it is done", func(t *testing.T) {
 		t.Parallel()
 		s := w.dial(t)
-		s.send(`{"type":"batch_request","id":"b","data":{"parallel":2,"calls":[{"name":"echo","parameters":{"i":0}},{"name":"nope"},{"name":"fails"},7]}}`)
+		s.Send(`{"type":"batch_request","id":"b","data":{"parallel":2,"calls":[{"name":"echo","parameters":{"i":0}},{"name":"nope"},{"name":"fails"},7]}}`)
 		reasons := map[int]string{}
 		for range 4 {
 			m := s.message()
@@ -173,21 +174,21 @@ func TestBatch(t *testing.T) {
 		if want := fmt.Sprint(map[int]string{0: "false", 1: "unknown_tooltrue", 2: "true", 3: "invalid_requesttrue"}); fmt.Sprint(reasons) != want {
 			t.Errorf("%v, want %v", reasons, want)
 		}
-		s.expect(`{"type":"batch_response","id":"b","data":{"calls":4,"failed":3}}`)
+		s.Expect(`{"type":"batch_response","id":"b","data":{"calls":4,"failed":3}}`)
 	})
 	t.Run("given up", func(t *testing.T) {
 		t.Parallel()
 		s := w.dial(t)
-		s.send(`{"type":"batch_request","id":"b","data":{"parallel":1,"calls":[{"name":"hold"},{"name":"hold"}]}}`)
-		receive(t, "one runs", w.svc.Started)
-		s.send(`{"type":"cancel","id":"b"}`)
-		receive(t, "it hears of it", w.svc.Ended)
+		s.Send(`{"type":"batch_request","id":"b","data":{"parallel":1,"calls":[{"name":"hold"},{"name":"hold"}]}}`)
+		edgetest.Receive(t, "one runs", w.Svc.Started)
+		s.Send(`{"type":"cancel","id":"b"}`)
+		edgetest.Receive(t, "it hears of it", w.Svc.Ended)
 		for range 2 {
 			if m := s.message(); !strings.Contains(string(m.Data), `"reason":"cancelled"`) {
 				t.Errorf("%+v", m)
 			}
 		}
-		s.expect(`{"type":"batch_response","id":"b","data":{"calls":2,"failed":2}}`)
+		s.Expect(`{"type":"batch_response","id":"b","data":{"calls":2,"failed":2}}`)
 	})
 }
 
@@ -197,9 +198,9 @@ func TestApproval(t *testing.T) {
 	for id, c := range map[string]struct{ approve, want string }{
 		"yes": {"true", "tool_response"}, "no": {"false", "error"},
 	} {
-		s.send(`{"type":"tool_request","id":"t","data":{"name":"approved"}}`)
+		s.Send(`{"type":"tool_request","id":"t","data":{"name":"approved"}}`)
 		m := s.refused(`"t"`, -32000, "approval_required", "no")
-		s.send(`{"type":"approval_response","id":"` + id + `","data":{"approval":"` + m.Error.Data.Approval + `","approve":` + c.approve + `}}`)
+		s.Send(`{"type":"approval_response","id":"` + id + `","data":{"approval":"` + m.Error.Data.Approval + `","approve":` + c.approve + `}}`)
 		if m := s.message(); m.Type != c.want || string(m.ID) != `"`+id+`"` || m.Error != nil && m.Error.Data.Reason != "forbidden" {
 			t.Errorf("%s: %+v", id, m)
 		}
@@ -210,7 +211,7 @@ func TestElicitation(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
 	s := w.dial(t)
-	s.send(`{"type":"tool_request","id":"t","data":{"name":"color"}}`)
+	s.Send(`{"type":"tool_request","id":"t","data":{"name":"color"}}`)
 	m := s.refused(`"t"`, -32000, "input_required", "no")
 	if q := m.Error.Data.Requests["color"]; q.Message != "Which color?" || m.Error.Data.Elicitation == "" {
 		t.Fatalf("%+v", m.Error)
@@ -220,13 +221,13 @@ func TestElicitation(t *testing.T) {
 	answer := func(with string) string {
 		return `{"type":"elicitation_response","id":"a","data":{"elicitation":"` + m.Error.Data.Elicitation + `","responses":` + with + `}}`
 	}
-	other.send(answer(`{"color":{"action":"accept","content":{"color":7}}}`))
+	other.Send(answer(`{"color":{"action":"accept","content":{"color":7}}}`))
 	other.refused(`"a"`, -32000, "invalid_params", "no")
-	other.send(answer(`[]`))
+	other.Send(answer(`[]`))
 	other.refused(`"a"`, -32000, "invalid_request", "no")
-	other.send(answer(`{"color":{"action":"decline"}}`))
-	other.expect(`{"type":"tool_response","id":"a","data":{"content":[{"type":"text","text":"decline "}],"is_error":false}}`)
-	s.send(answer(`{"color":{"action":"decline"}}`))
+	other.Send(answer(`{"color":{"action":"decline"}}`))
+	other.Expect(`{"type":"tool_response","id":"a","data":{"content":[{"type":"text","text":"decline "}],"is_error":false}}`)
+	s.Send(answer(`{"color":{"action":"decline"}}`))
 	s.refused(`"a"`, -32000, "unknown_elicitation", "unknown")
 }
 
@@ -234,11 +235,11 @@ func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
 	s := w.dial(t)
-	s.send(`{"type":"tool_request","id":1,"data":{"name":"flood"}}`)
-	receive(t, "it runs", w.svc.Started)
+	s.Send(`{"type":"tool_request","id":1,"data":{"name":"flood"}}`)
+	edgetest.Receive(t, "it runs", w.Svc.Started)
 	// Nobody reads: the system's buffers for the socket fill, a write takes too long, and
 	// the client counts as gone.
-	receive(t, "its call ends", w.svc.Ended)
+	edgetest.Receive(t, "its call ends", w.Svc.Ended)
 }
 
 func TestEnd(t *testing.T) {
@@ -252,21 +253,21 @@ func TestEnd(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- w.edge.Serve(ctx, l) }()
+		go func() { served <- w.Edge.Serve(ctx, l) }()
 		w.url = "http://" + l.Addr().String() + "/ws"
 		s, idle := w.dial(t), w.dial(t)
-		s.send(`{"type":"tool_request","id":1,"data":{"name":"hold"}}`)
-		receive(t, "it runs", w.svc.Started)
+		s.Send(`{"type":"tool_request","id":1,"data":{"name":"hold"}}`)
+		edgetest.Receive(t, "it runs", w.Svc.Started)
 		stop()
-		idle.closed(client.StatusServiceRestart)
-		s.send(`{"type":"initialize","id":2}`)
+		idle.Closed(client.StatusServiceRestart)
+		s.Send(`{"type":"initialize","id":2}`)
 		s.refused("2", -32000, "unavailable", "no")
 		w.release(t)
 		if m := s.message(); m.Type != "tool_response" {
 			t.Errorf("%+v", m)
 		}
-		s.closed(client.StatusServiceRestart)
-		if err := receive(t, "the edge ends", served); err != nil {
+		s.Closed(client.StatusServiceRestart)
+		if err := edgetest.Receive(t, "the edge ends", served); err != nil {
 			t.Error(err)
 		}
 	})
@@ -274,22 +275,22 @@ func TestEnd(t *testing.T) {
 		t.Parallel()
 		w := start(t, nil)
 		s := w.dial(t)
-		s.send(`{"type":"tool_request","id":1,"data":{"name":"hold"}}`)
-		receive(t, "it runs", w.svc.Started)
-		go w.edge.Close()
-		s.closed(client.StatusServiceRestart)
-		w.edge.Close()
+		s.Send(`{"type":"tool_request","id":1,"data":{"name":"hold"}}`)
+		edgetest.Receive(t, "it runs", w.Svc.Started)
+		go w.Edge.Close()
+		s.Closed(client.StatusServiceRestart)
+		w.Edge.Close()
 	})
 	t.Run("credentials that hold no more", func(t *testing.T) {
 		t.Parallel()
 		k := &keys{revoked: make(chan struct{})}
 		s := start(t, k).dial(t)
-		s.send(`{"type":"initialize","id":1}`)
+		s.Send(`{"type":"initialize","id":1}`)
 		if m := s.message(); m.Type != "initialize_response" {
 			t.Errorf("%+v", m)
 		}
 		close(k.revoked)
-		s.closed(4401)
+		s.Closed(4401)
 	})
 }
 
@@ -298,12 +299,12 @@ func TestDataOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil).dial(t)
 	for _, kind := range []string{"tool_request", "resource_request", "prompt_request", "sampling_request", "batch_request", "cancel"} {
-		s.send(`{"type":"` + kind + `","id":1,"data":[]}`)
+		s.Send(`{"type":"` + kind + `","id":1,"data":[]}`)
 		if m := s.refused("1", -32000, "invalid_request", "no"); m.Error != nil && m.Error.Data.Next != "send "+kind+" with data that is an object" {
 			t.Errorf("%s: next is %q", kind, m.Error.Data.Next)
 		}
 	}
-	s.send(`{"type":"nope","id":1,"data":[]}`)
+	s.Send(`{"type":"nope","id":1,"data":[]}`)
 	if m := s.refused("1", -32601, "method_not_found", "no"); m.Error != nil && !strings.Contains(m.Error.Data.Next, "tool_request") {
 		t.Errorf("an unknown type: next is %q", m.Error.Data.Next)
 	}

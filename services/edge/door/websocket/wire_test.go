@@ -237,8 +237,8 @@ func TestFrames(t *testing.T) {
 		t.Parallel()
 		r := w.raw(t)
 		_ = r.frame(final|text, []byte(`{"type":"tool_request","id":1,"data":{"name":"hold"}}`))
-		receive(t, "its call runs", w.svc.Started)
-		receive(t, "its call ends", w.svc.Ended)
+		edgetest.Receive(t, "its call runs", w.Svc.Started)
+		edgetest.Receive(t, "its call ends", w.Svc.Ended)
 	})
 	t.Run("a client whose messages come is there, whenever it answers pings", func(t *testing.T) {
 		t.Parallel()
@@ -259,48 +259,30 @@ func TestFrames(t *testing.T) {
 	})
 }
 
+// test/matrix and services/edge/protocol ask the rest of MCP at this door.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
 	for name, protocols := range map[string][]string{"by subprotocol": {"mcp"}, "by the first message": nil} {
-		t.Run(name+", with a handshake", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := w.dial(t, protocols...)
-			s.send(edgetest.Initialize(mcp.V20250618))
-			if m := edgetest.Read(t, []byte(s.next())); m.Field("protocolVersion") != `"`+mcp.V20250618+`"` {
+			c := w.dial(t, protocols...).Conversation(t)
+			if name == "by subprotocol" {
+				if m := c.Ask(`{"type":"initialize","id":1}`); m.Code() != mcp.CodeInvalidRequest {
+					t.Errorf("it gets other messages: %+v", m)
+				}
+			}
+			c.Greet(mcp.V20250618)
+			if m := c.Ask(edgetest.Call("2", "echo", `{"a":1}`)); m.Text() != `{"a":1}` || m.Field("resultType") != `"complete"` {
 				t.Errorf("%s", m.Result)
 			}
-			s.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			s.send(edgetest.LegacyCall("1", "echo", `{"a":1}`))
-			if m := edgetest.Read(t, []byte(s.next())); m.Text() != `{"a":1}` || string(m.ID) != "1" {
-				t.Errorf("%s", m.Result)
-			}
-		})
-		t.Run(name+", without", func(t *testing.T) {
-			t.Parallel()
-			s := w.dial(t, protocols...)
-			s.send(edgetest.Call("1", "hold", `{}`))
-			receive(t, "it runs", w.svc.Started)
-			s.send(edgetest.Call("2", "echo", `{"a":1}`))
-			if m := edgetest.Read(t, []byte(s.next())); m.Text() != `{"a":1}` || m.Field("resultType") != `"complete"` {
-				t.Errorf("%s", m.Result)
-			}
-			s.send(edgetest.Request("3", "no/such", ""))
-			if m := edgetest.Read(t, []byte(s.next())); m.Code() != mcp.CodeMethodNotFound {
-				t.Errorf("%+v", m)
-			}
-			_ = s.Close(client.StatusNormalClosure, "")
-			receive(t, "it ends with its client", w.svc.Ended)
 		})
 	}
-	t.Run("a client of mcp does not get other messages", func(t *testing.T) {
-		t.Parallel()
-		s := w.dial(t, "mcp")
-		s.send(`{"type":"initialize","id":1}`)
-		if m := edgetest.Read(t, []byte(s.next())); m.Code() != mcp.CodeInvalidRequest {
-			t.Errorf("%+v", m)
-		}
-	})
+	c := w.dial(t, "mcp")
+	c.Send(edgetest.Call("1", "hold", `{}`))
+	w.Svc.Running(t)
+	_ = c.Close(client.StatusNormalClosure, "")
+	w.Svc.Over(t)
 }
 
 func FuzzMessage(f *testing.F) {

@@ -32,6 +32,11 @@ func Call(id, tool, arguments string) string {
 	return Request(id, mcp.MethodToolsCall, `"name":"`+tool+`","arguments":`+arguments)
 }
 
+// Listen is a subscriptions/listen with a filter.
+func Listen(id, filter string) string {
+	return Request(id, mcp.MethodListen, `"notifications":`+filter)
+}
+
 // Legacy is a request without _meta.
 func Legacy(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
