@@ -14,9 +14,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// attempt is one try to carry out a call at one instance. CallWith makes a few of them. What is to be
-// done is decided by libs/bus/internal/flow: run prepares the request, wait receives an event, and step
-// does what flow says about it.
+// attempt is one try to carry out a call at one instance. CallWith makes a few of them. The package
+// flow decides what to do: run prepares the request, wait receives an event, and step asks flow about
+// it and acts.
 type attempt struct {
 	caller   *Caller
 	service  string
@@ -319,11 +319,11 @@ func (a *attempt) failure(ctx context.Context) *fault.Error {
 		return a.over(ctx)
 	case flow.Unserved:
 		if a.options.Only != nil {
-			return fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
+			return fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(errNoInstance)
 		}
-		return fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(ErrNoInstance)
+		return fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(errNoInstance)
 	case flow.Gone, flow.Away:
-		return a.lost().Because(ErrNoInstance)
+		return a.lost().Because(errNoInstance)
 	case flow.Silent, flow.Stalled, flow.Cut, flow.Unstarted:
 		return a.lost()
 	case flow.Lossy, flow.Unfound:

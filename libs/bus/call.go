@@ -44,7 +44,7 @@ type Options struct {
 	// Budget is asked before the result is kept; nil sets no limit.
 	Budget Budget
 	// Only are the instances that may receive the call; nil for any. If none of them is on the bus,
-	// the error is Unavailable and wraps ErrNoInstance.
+	// the error is Unavailable.
 	Only []string
 	// Ran, unless nil, is set to the instance that received the call last.
 	Ran *Ran
@@ -68,8 +68,8 @@ type Stream interface {
 // ErrLeft is the cause of a context whose caller leaves the call to the followers of its stream.
 var ErrLeft = errors.New("left to the stream")
 
-// ErrNoInstance is the cause of a fault if no instance takes the call.
-var ErrNoInstance = errors.New("nobody serves it")
+// errNoInstance is the cause of a fault if no instance takes the call.
+var errNoInstance = errors.New("nobody serves it")
 
 // Gateway is the name under which edges serve other services: a service can call any tool there, on
 // behalf of its own caller (busv1.Delegation). It is not in the registry, and no service may have

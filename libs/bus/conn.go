@@ -1,8 +1,9 @@
 // Package bus is the protocol that services and edges speak over NATS: calls, the frames of their
 // answers, deadlines, heartbeats, cancellation, draining, and buckets of keys. Its idea: an
 // instance begins a call that may have an effect only with the caller's permit, so the caller
-// always knows whether a lost call ran. Start reading at Caller.CallWith (call.go, then attempt.go
-// and silence.go) for the caller, and at Server.handle (server.go) for the instance. The packages
+// always knows whether a lost call ran. Start reading at Caller.CallWith (call.go, then attempt.go,
+// and internal/flow for what it decides) for the caller, and at Server.handle (server.go) for the
+// instance. The packages
 // below it are the registry of instances, tasks, the audit log, messages between edges, and the
 // storage that edges create.
 //
@@ -139,7 +140,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.log = slog.Default()
 	}
 	if c.now = cfg.Now; c.now == nil {
-		c.now = time.Now
+		c.now = time.Now // fault:clock
 	}
 	c.nextServer(nil)
 	connected := make(chan struct{}, 1)

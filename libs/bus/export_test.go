@@ -101,13 +101,3 @@ func (s *Server) Leaving(id string) busv1.Outcome_State {
 	defer s.finish(id)
 	return s.became(id).State
 }
-
-// Became is an instance's answer about a call that it received recently.
-func (c *Caller) Became(ctx context.Context, service, instance, call string) (CallState, error) {
-	state, _, err := c.outcome(ctx, callAnswer, service, instance, call)
-	return state, err
-}
-
-// Remember bounds the calls that the instance remembers for callers, and the bytes of their
-// answers.
-func (s *Server) Remember(calls, bytes int) { s.begun.maxCalls, s.begun.maxBytes = calls, bytes }

@@ -260,7 +260,7 @@ const outcomeTime = 250 * time.Millisecond
 // CallState is what an instance knows about a call.
 type CallState = flow.Fate
 
-// What an instance may know.
+// The answers of an instance that is asked about a call.
 const (
 	CallUnknown    = flow.NotKnown
 	CallForgotten  = flow.Forgotten
@@ -311,7 +311,7 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	}
 	said, failed := a.wait(ctx)
 	switch {
-	case failed != nil && errors.Is(failed, ErrNoInstance):
+	case failed != nil && errors.Is(failed, errNoInstance):
 		return CallGone, nil, nil
 	case failed != nil && a.state.End == flow.Answered:
 		return CallUnknown, nil, failed // it does not know this method

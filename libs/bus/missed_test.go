@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -116,103 +114,4 @@ func TestAnswersOfALostConnection(t *testing.T) {
 			})
 		})
 	}
-}
-
-// became returns an instance's answer about a call. The answer must come within 250 ms, so a busy
-// machine is asked again.
-func became(t *testing.T, caller *edges.Caller, server *bus.Server, id string) (state bus.CallState) {
-	t.Helper()
-	bustest.Eventually(t, "the instance says what became of a call", func() bool {
-		var err error
-		state, err = caller.Became(t.Context(), "svc", server.Instance(), id)
-		return err == nil && state != bus.CallUnknown
-	})
-	return state
-}
-
-// An instance remembers a limited number of calls, and a tenant that fills that memory loses its
-// own calls.
-func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	large := []byte(`{"x":"` + strings.Repeat("x", 90<<10) + `"}`)
-	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
-		if req.Identity.Tenant == "large" {
-			return &busv1.Result{Json: large}, nil
-		}
-		return &busv1.Result{Json: []byte(`{}`)}, nil
-	}})
-	server.Remember(100, 256<<10)
-	caller := newCaller(t, url)
-	call := func(tenant string) string {
-		req := effect("x")
-		req.Id, req.Identity = bus.NewID(), &busv1.Identity{Tenant: tenant}
-		id := req.Id
-		if _, err := caller.CallWith(t.Context(), "svc", req, bus.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	is := func(id string, want bus.CallState) {
-		t.Helper()
-		if state := became(t, caller, server, id); state != want {
-			t.Errorf("the call is %v, and not %v", state, want)
-		}
-	}
-	small, first, last := call("small"), call("large"), ""
-	for range 4 {
-		last = call("large")
-	}
-	is(small, bus.CallEnded)
-	is(last, bus.CallEnded)
-	is(first, bus.CallForgotten)
-}
-
-// Many callers with one call each make the average so low that nearly every caller is above it.
-// Still the caller with the most calls loses one; of equal callers, the one with the oldest call.
-func TestManyCallersMakeNoOneForgotten(t *testing.T) {
-	t.Parallel()
-	const most, hogs = 40, 4
-	url := bustest.Server(t)
-	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
-		return &busv1.Result{Json: object(max(2, map[string]int{"hog": 60 << 10, "some": 20 << 10}[req.Name]))}, nil
-	}})
-	server.Remember(most, hogs*61<<10)
-	caller := newCaller(t, url)
-	call := func(account string) string {
-		req := of(account, 0)
-		req.AskFirst, req.Id = true, bus.NewCallID()
-		id := req.Id
-		if _, err := caller.CallWith(t.Context(), "svc", req, bus.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	is := func(who, id string, want bus.CallState) {
-		t.Helper()
-		if state := became(t, caller, server, id); state != want {
-			t.Errorf("the call of %s is %v, and not %v", who, state, want)
-		}
-	}
-	var ofHog []string
-	for range hogs {
-		ofHog = append(ofHog, call("hog"))
-	}
-	first := call("account 0")
-	for i := 1; i < most-hogs-1; i++ {
-		call(fmt.Sprint("account ", i))
-	}
-	some := call("some")
-	is("one with less", some, bus.CallEnded)
-	is("the one with most", ofHog[0], bus.CallForgotten)
-	is("the same, lately", ofHog[hogs-1], bus.CallEnded)
-	// There is no room for more calls: all calls of the hog but the last are dropped.
-	for i := range hogs - 1 {
-		call(fmt.Sprint("next ", i))
-	}
-	is("one with as many as all others", first, bus.CallEnded)
-	last := call("last")
-	is("the last", last, bus.CallEnded)
-	call("the very last")
-	is("the first", first, bus.CallForgotten)
 }

@@ -3,7 +3,6 @@ package bus_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,53 +155,6 @@ func TestH6GivenUpBeforeItBegan(t *testing.T) {
 	bustest.Eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
 	if n := runs.Load(); n != 1 {
 		t.Errorf("%d ran, want 1", n)
-	}
-}
-
-// A call whose caller is dead, or never answers, does not run.
-func TestH6NobodyPermits(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	var runs atomic.Int32
-	handle(t, url, counted(&runs))
-	nc := raw(t, url)
-	replies := make(chan *nats.Msg, 64)
-	if _, err := nc.ChanSubscribe("mcp.reply.svc.dead.*", replies); err != nil {
-		t.Fatal(err)
-	}
-	asks := func(id string) (asked int) {
-		req := effect("x")
-		req.Id, req.RemainingNano = id, uint64(time.Minute)
-		data, err := proto.Marshal(req)
-		if err == nil {
-			err = nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.dead.r", data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			frame := &busv1.Frame{}
-			if err := proto.Unmarshal(await(t, "a frame", replies).Data, frame); err != nil {
-				t.Fatal(err)
-			}
-			if frame.GetReady() != nil {
-				asked++
-			}
-			if e := frame.GetError(); e != nil {
-				if e.Executed != busv1.Executed_EXECUTED_NO || e.Reason != string(fault.Unavailable) {
-					t.Errorf("ended with %v", e)
-				}
-				return asked
-			}
-		}
-	}
-	// On a machine that is suspended for some of the three seconds, it asks less often.
-	most := 0
-	for n := 0; n < 5 && most < 5; n++ {
-		most = max(most, asks(fmt.Sprint("call-", n)))
-	}
-	if most < 5 || runs.Load() != 0 {
-		t.Errorf("asked %d times at most, ran %d times", most, runs.Load())
 	}
 }
 

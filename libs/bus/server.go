@@ -296,10 +296,10 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	}
 	out.keep(req)
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
-	if req.RemainingNano != 0 {
+	if req.RemainingNano != 0 { // fault:clock-trusted
 		deadline = received.Add(time.Duration(min(req.RemainingNano, uint64(maxRemaining))))
 	}
-	ctx, abort := context.WithDeadline(s.ctx, deadline)
+	ctx, abort := context.WithDeadline(s.ctx, deadline) // fault:deadline-extended
 	defer abort()
 	out.given = ctx
 	call := &liveCall{abort: abort}
@@ -407,7 +407,7 @@ func tooLate(service string) *fault.Error {
 func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live[id] != nil || !s.recent.add(id, deadline) {
+	if s.live[id] != nil || !s.recent.add(id, deadline) { // fault:copy-runs
 		return false
 	}
 	s.live[id] = call
@@ -434,7 +434,7 @@ func (s *Server) cancel(msg *nats.Msg) {
 	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
 	if call != nil {
-		call.abort()
+		call.abort() // fault:cancel-ignored
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 )
 
-// BenchmarkCall is a small call through a door that is a codec over the table of operations. Its
-// allocations are those of the client, the edge and the service together.
+// BenchmarkCall is a small call through a door that is a codec over the table of operations. The
+// client, the edge and the service allocate in one process, and are counted together.
 func BenchmarkCall(b *testing.B) {
 	w := newWorldOf(b, 1<<20)
 	const arguments = `{"key":"bench"}`

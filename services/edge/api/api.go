@@ -1,7 +1,7 @@
 // Package api is what the doors besides MCP have in common. They reach the same tools,
 // resources and prompts through the same gateway, and use the field names of the API of
 // version 1.0.0 (ADR 0006). Each operation has one entry in Operations, in table.go; each
-// door is a codec over it (ADR 0098). Start there, then with Server and Caller in api.go.
+// door is a codec over it (ADR 0111). Start there, then with Server and Caller in api.go.
 package api
 
 import (

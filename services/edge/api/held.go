@@ -33,9 +33,6 @@ type Held struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Elicitation is Held, by its name at the doors.
-type Elicitation = Held
-
 func newHeld(ask *gateway.Ask, h *store.HeldCall) Held {
 	held := Held{Name: h.Name, Title: h.Title, Expires: h.Expires.Truncate(time.Second)}
 	if ask == gateway.ForAnswers {
@@ -46,27 +43,27 @@ func newHeld(ask *gateway.Ask, h *store.HeldCall) Held {
 	return held
 }
 
-// Held returns the calls that wait for the caller's approval; see gateway.Held.
-func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
-	return s.held(ctx, gateway.ForApproval, c)
+// Approvals returns the calls that wait for the caller's approval; see gateway.Held.
+func (s *Server) Approvals(ctx context.Context, c Caller, _ None) (List[Held], error) {
+	return s.held(ctx, gateway.ForApproval, "approvals", c)
 }
 
 // Elicitations returns the open questions of the caller's calls; see gateway.Held.
-func (s *Server) Elicitations(ctx context.Context, c Caller) ([]Elicitation, error) {
-	return s.held(ctx, gateway.ForAnswers, c)
+func (s *Server) Elicitations(ctx context.Context, c Caller, _ None) (List[Held], error) {
+	return s.held(ctx, gateway.ForAnswers, "elicitations", c)
 }
 
-func (s *Server) held(ctx context.Context, ask *gateway.Ask, c Caller) ([]Held, error) {
+func (s *Server) held(ctx context.Context, ask *gateway.Ask, member string, c Caller) (List[Held], error) {
 	all, err := s.gateway.Held(ctx, ask, c.Door, c.Credentials)
-	out := make([]Held, len(all))
+	out := List[Held]{Member: member, Entries: make([]Held, len(all))}
 	for i, h := range all {
-		out[i] = newHeld(ask, h)
+		out.Entries[i] = newHeld(ask, h)
 	}
 	return out, err
 }
 
-// FindHeld returns a call that waits for the caller's approval, with its parameters.
-func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
+// FindApproval returns a call that waits for the caller's approval, with its parameters.
+func (s *Server) FindApproval(ctx context.Context, c Caller, id string) (*Held, error) {
 	found, err := s.gateway.FindHeld(ctx, gateway.ForApproval, c.Door, c.Credentials, id)
 	if err != nil {
 		return nil, err
@@ -80,7 +77,7 @@ func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, erro
 }
 
 // FindElicitation returns the questions of one of the caller's calls.
-func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Elicitation, error) {
+func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Held, error) {
 	found, err := s.gateway.FindHeld(ctx, gateway.ForAnswers, c.Door, c.Credentials, id)
 	if err != nil {
 		return nil, err
@@ -90,14 +87,24 @@ func (s *Server) FindElicitation(ctx context.Context, c Caller, id string) (*Eli
 	return &e, err
 }
 
-// Approve carries out a held call if yes is set, and otherwise discards it.
-func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
-	answer, err := s.gateway.Approve(ctx, c.Door, c.Credentials, id, yes, nil)
-	return Outcome(answer, err)
+// Decision is the answer to a call that waits for an approval.
+type Decision struct {
+	Approval string `json:"approval"`
+	Approve  *bool  `json:"approve"`
 }
 
-// Answer continues a call that asked. responses is a JSON object, by key.
-func (s *Server) Answer(ctx context.Context, c Caller, id string, responses jsontext.Value, onFrame gateway.OnFrame) (jsontext.Value, error) {
-	answer, err := s.gateway.Answer(ctx, c.Door, c.Credentials, id, responses, onFrame)
-	return Outcome(answer, err)
+// Approve carries out a call that waits for an approval, or discards it.
+func (s *Server) Approve(ctx context.Context, c Caller, d Decision) (*Result, error) {
+	return toolResult(Outcome(s.gateway.Approve(ctx, c.Door, c.Credentials, d.Approval, *d.Approve, nil)))
+}
+
+// Answers are the responses to a call whose tool asks: a JSON object, by key.
+type Answers struct {
+	Elicitation string         `json:"elicitation"`
+	Responses   jsontext.Value `json:"responses"`
+}
+
+// Answer continues a call that asked.
+func (s *Server) Answer(ctx context.Context, c Caller, a Answers) (*Result, error) {
+	return toolResult(Outcome(s.gateway.Answer(ctx, c.Door, c.Credentials, a.Elicitation, a.Responses, c.OnFrame)))
 }

@@ -40,7 +40,7 @@ type HTTP struct {
 	// More is the description. Gives says what the answer with 200 is, or with 204 without
 	// a schema; Made says it of the answer with 201.
 	More, Gives, Made string
-	// Takes is the schema of the body, As that of the answer, Also another parameter.
+	// Takes is the schema of the body, As the schema of the answer, Also another parameter.
 	// TakesLine and AsLine are the schemas of lines, application/x-ndjson.
 	Takes, As, Also, TakesLine, AsLine string
 }
@@ -60,7 +60,7 @@ type Field struct {
 // its data.
 type Message struct{ Type, Answer, Form string }
 
-// Run reads the input of an operation. What it returns carries the operation out.
+// Run reads the input of an operation, and returns how to carry it out.
 type Run func(in Reader) (Carry, error)
 
 // Reader reads the input of an operation. in is a pointer to it.
@@ -93,48 +93,16 @@ func run[In, Out any](do func(*Server, context.Context, Caller, In) (Out, error)
 }
 
 // The inputs of operations. Besides, there is string, the name, URI or id of one thing,
-// ToolCall, PromptCall, Write, and jsontext.Value, an object.
+// ToolCall, PromptCall, Write, Decision, Answers, and jsontext.Value, an object.
 type (
-	// None is no input, and no output.
+	// None stands for an input or an output that is not there.
 	None struct{}
 	// Page is a part of a list: up to Limit entries after a cursor. Limit 0 means all.
 	Page struct {
 		Cursor string
 		Limit  int
 	}
-	// Decision is the answer to a call that is held for approval.
-	Decision struct {
-		Approval string `json:"approval"`
-		Approve  *bool  `json:"approve"`
-	}
-	// Answers are the responses to a call whose tool asks, a JSON object.
-	Answers struct {
-		Elicitation string         `json:"elicitation"`
-		Responses   jsontext.Value `json:"responses"`
-	}
 )
-
-// Approvals is Held as an operation.
-func (s *Server) Approvals(ctx context.Context, c Caller, _ None) (List[Held], error) {
-	all, err := s.Held(ctx, c)
-	return List[Held]{Member: "approvals", Entries: all}, err
-}
-
-// Decide is Approve as an operation.
-func (s *Server) Decide(ctx context.Context, c Caller, d Decision) (*Result, error) {
-	return toolResult(s.Approve(ctx, c, d.Approval, *d.Approve))
-}
-
-// Asking is Elicitations as an operation.
-func (s *Server) Asking(ctx context.Context, c Caller, _ None) (List[Elicitation], error) {
-	all, err := s.Elicitations(ctx, c)
-	return List[Elicitation]{Member: "elicitations", Entries: all}, err
-}
-
-// Respond is Answer as an operation.
-func (s *Server) Respond(ctx context.Context, c Caller, a Answers) (*Result, error) {
-	return toolResult(s.Answer(ctx, c, a.Elicitation, a.Responses, c.OnFrame))
-}
 
 // List is an output: entries under the name of a member, and the cursor of the next page,
 // empty at the end.

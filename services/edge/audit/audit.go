@@ -167,7 +167,7 @@ func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 	}
 	record, err := t.begun(v)
 	if err == nil {
-		err = t.save(ctx, auditlog.Begin, record)
+		err = t.save(ctx, auditlog.Begin, record) // fault:beginning-unrecorded
 	}
 	if err != nil {
 		return refused(err)
@@ -189,7 +189,7 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 	case err != nil:
 		t.drop()
 	case r.Effect():
-		if err = t.save(ctx, auditlog.End, record); err != nil {
+		if err = t.save(ctx, auditlog.End, record); err != nil { // fault:end-unrecorded
 			t.put(auditlog.End, item{account, late(record)})
 		}
 	case r.Begun:

@@ -18,8 +18,8 @@ import (
 type Approvals interface {
 	// Hold keeps a call until it is taken, at most for store.ApprovalLife.
 	Hold(ctx context.Context, held *store.HeldCall) error
-	// Held visits, in no order, the calls that a decider decides on: a principal by its ID, or
-	// store.Approvers.
+	// Held visits, in no order, the calls that a decider decides on: a principal by its ID,
+	// store.Approvers or store.Asked.
 	Held(ctx context.Context, decider string, each func(*store.HeldCall)) error
 	// Look returns one of them. Its error has reason UnknownApproval if the id is unknown, if
 	// another decider decides on the call, or if the call was taken.
@@ -67,7 +67,7 @@ func approve(cfg *Config) link {
 			switch {
 			case r.approved != nil && !bytes.Equal(r.approved.Tool, r.toolDigest()):
 				return nil, r.changed()
-			case r.approved != nil:
+			case r.approved != nil: // fault:nobody-asked
 				answer, err := next(ctx, r)
 				r.carryOn(answer)
 				return answer, err

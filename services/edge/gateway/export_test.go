@@ -30,5 +30,12 @@ func Accept(ctx context.Context, s *store.Sealer, delegation []byte) error {
 // Over is the error of a held call whose time has passed.
 func Over(held *store.HeldCall) error { return over(held) }
 
+// ToolDigest is the digest of a tool that a person approves.
+func ToolDigest(target catalogue.Target) []byte {
+	r := newRun(&Call{}, nil)
+	r.Target = target
+	return r.toolDigest()
+}
+
 // SameArguments is the one form of arguments that are equal.
 func SameArguments(raw []byte) ([]byte, bool) { return sameArguments(raw) }

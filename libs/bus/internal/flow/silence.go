@@ -123,7 +123,7 @@ func (s *State) ask(e *Event, wanted bool) Do {
 	if s.Asking || !wanted || !s.askable(e) {
 		return 0
 	}
-	s.Asking = true
+	s.Asking, s.Outdated = true, false
 	return Ask
 }
 
@@ -143,6 +143,7 @@ func (s *State) told(e *Event) Do {
 	s.Asking = false
 	switch {
 	case e.Fate != HasEnded && e.Waits: // the frames that have arrived say more
+	case e.Fate == NeverBegun && s.Outdated: // it may have begun since
 	case e.Fate == StillRuns:
 		s.alive(e)
 	case e.Fate == NotKnown, e.Fate == Forgotten && !s.repeatable(): // it may be slow
@@ -162,6 +163,9 @@ func (s *State) found(fate Fate) Do {
 	switch {
 	case fate == HasEnded:
 		return s.end(Answered)
+	case fate == NeverBegun && s.Outdated: // it may have begun since
+		s.Settling, s.End = false, None
+		return 0
 	case fate == NeverBegun && !running, fate == Forgotten && s.repeatable():
 		// It never will, so the call may be made again.
 		if fate == NeverBegun && s.Guard == Asked {

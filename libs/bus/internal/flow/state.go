@@ -111,8 +111,9 @@ type State struct {
 	Received, Due uint64
 	// Asking is set while the instance is being asked what became of the call. Probing is set once NATS
 	// was asked whether the instance is connected.
-	// Settling is set once the instance's word on the call is what ends it.
-	Asking, Probing, Settling bool
+	// Settling is set once the instance's word on the call is what ends it. Outdated is set if a permit
+	// was sent since it was asked for that word.
+	Asking, Probing, Settling, Outdated bool
 
 	// Executed says, of an attempt that failed, whether the call ran, and Pause how long to wait before
 	// the next attempt.

@@ -152,10 +152,11 @@ func (s *State) permitSent(e *Event) {
 	leaves := s.Phase == Leaving
 	if e.OK {
 		s.Permits++
+		s.Outdated = true
 	}
 	if s.Phase == Deciding || leaves {
 		s.Phase = Offered
-		if e.OK {
+		if e.OK { // fault:permit-forgotten
 			s.Phase = Permitted
 		}
 	}
@@ -250,7 +251,7 @@ func (s *State) part(e *Event) Do {
 		return Append
 	case Result:
 		if s.Torn {
-			s.Settling = true
+			s.Settling, s.Outdated = true, false
 			return Demand // a piece of it may be missing
 		}
 		return s.end(Answered)

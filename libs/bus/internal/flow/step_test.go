@@ -123,6 +123,8 @@ func TestStep(t *testing.T) {
 		{"it has ended", Asked, keyed, after(permits, said(ServerLost, Ask), told(Told, HasEnded, Drain), told(Found, HasEnded, Answer)), Permitted, Answered},
 		{"it has ended, whatever is on its way", Asked, keyed, after(permits, said(ServerLost, Ask), told(Told, HasEnded, Drain), said(Garbled, Revoke), told(Found, HasEnded, Answer)), Permitted, Answered},
 		{"it never began", Asked, keyed, after(permits, said(ServerLost, Ask), told(Told, NeverBegun, Drain), told(Found, NeverBegun, Cancel)), Offered, Unstarted},
+		{"it had not begun when it was asked", Asked, keyed, slices.Concat([]happened{sent("a"), said(ServerLost, Ask)}, permits[1:], []happened{told(Told, NeverBegun, 0)}), Permitted, None},
+		{"it had not begun, and asks meanwhile", Asked, keyed, slices.Concat([]happened{sent("a"), said(ServerLost, Ask), told(Told, NeverBegun, Drain)}, permits[1:], []happened{told(Found, NeverBegun, 0)}), Permitted, None},
 		{"it never began, and sent progress", Asked, keyed, after(permits, part(1, Note, Count|Deliver), said(ServerLost, Ask), told(Told, NeverBegun, Drain), told(Found, NeverBegun, 0)), Running, Unfound},
 		{"the instance is gone with what it knew", Asked, keyed, after(permits, said(ServerLost, Ask), told(Told, WithInstance, Drain), told(Found, WithInstance, 0)), Permitted, Gone},
 		{"it is forgotten, and can be read again", Free, read, []happened{sent("a"), said(ServerLost, Ask), told(Told, Forgotten, Drain), told(Found, Forgotten, Cancel)}, Open, Unstarted},
@@ -232,7 +234,7 @@ func boolean(b bool) int {
 	return 0
 }
 
-// What the end of an attempt says about its instance.
+// The end of an attempt says whether its instance is lost.
 func TestInstance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -251,7 +253,7 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// A permit that reaches an instance which asks, and which may have stood still.
+// An instance that asks for a permit may have stood still when it reads one.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }

@@ -150,7 +150,7 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 	r := newRun(o, stdout, stderr)
 	ctx, stop := r.within(ctx)
 	defer stop()
-	body, err := r.edge.get(ctx, "access")
+	body, err := r.edge.get(ctx, "whoAmI")
 	if err != nil {
 		return r.fail(err, "")
 	}

@@ -117,7 +117,7 @@ func openBatch(name string, stdin io.Reader) (in io.ReadCloser, total int, err e
 // each what became of one as it is done: an object with the call's index, from
 // 0, and whether it failed. An error of each ends the batch.
 func (c *Client) Batch(ctx context.Context, calls io.Reader, each func(jsontext.Value, bool) error) error {
-	r, err := c.plain(ctx, http.MethodPost, calls, "tools:batch")
+	r, err := c.operation(ctx, "batchTools", calls)
 	if err != nil {
 		return err
 	}

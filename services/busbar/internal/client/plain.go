@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
 )
 
 // plain makes a request to a path beside the MCP endpoint, where the edge has
@@ -71,9 +73,22 @@ func (c *Client) ask(ctx context.Context, carries string, r *http.Request) (json
 	return body, nil
 }
 
-// get returns what the edge has at a path, a JSON value.
-func (c *Client) get(ctx context.Context, path ...string) (jsontext.Value, error) {
-	r, err := c.plain(ctx, http.MethodGet, nil, path...)
+// operation makes a request for an operation of the edge's table. about is the name or id that
+// it is about, if it is about one thing.
+func (c *Client) operation(ctx context.Context, name string, body io.Reader, about ...string) (*http.Request, error) {
+	o := api.Operations[slices.IndexFunc(api.Operations, func(o *api.Operation) bool { return o.Name == name })]
+	method, path, _ := strings.Cut(o.HTTP.Path, " /")
+	root, _, _ := strings.Cut(path, "/")
+	r, err := c.plain(ctx, method, body, append([]string{root}, about...)...)
+	if err == nil && body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, err
+}
+
+// get returns the output of an operation that reads, a JSON value.
+func (c *Client) get(ctx context.Context, name string, about ...string) (jsontext.Value, error) {
+	r, err := c.operation(ctx, name, nil, about...)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +96,8 @@ func (c *Client) get(ctx context.Context, path ...string) (jsontext.Value, error
 }
 
 // read is get, into v, which is called what in an error.
-func (c *Client) read(ctx context.Context, v any, what string, path ...string) error {
-	body, err := c.get(ctx, path...)
+func (c *Client) read(ctx context.Context, v any, what, name string, about ...string) error {
+	body, err := c.get(ctx, name, about...)
 	if err != nil {
 		return err
 	}
@@ -120,24 +135,9 @@ func readProblem(b []byte) *RPCError {
 	return &RPCError{Message: p.Detail, Reason: p.Reason, Executed: p.Executed, Data: p.Data, RetryAfter: time.Duration(p.RetryAfterMS) * time.Millisecond}
 }
 
-const approvalsPath = "approvals"
-
 // Held is a call that waits for a person.
 type Held struct {
-	// Approval is the id by which it is agreed to.
-	Approval string `json:"approval"`
-	// Principal is who made the call.
-	Principal string `json:"principal,omitzero"`
-	Name      string `json:"name"`
-	// Title of the tool; empty for none.
-	Title string `json:"title,omitzero"`
-	// Shown are the parameters as the edge shows them to a person, with what it
-	// says of those too large to show.
-	Shown string `json:"shown,omitzero"`
-	// Parameters is a JSON object.
-	Parameters jsontext.Value `json:"parameters,omitzero"`
-	// Expires is when it is too late to agree.
-	Expires time.Time `json:"expires"`
+	api.Held
 	// Approver says who decides: "others" if the caller may not, otherwise "caller".
 	Approver string `json:"approver,omitzero"`
 }
@@ -148,14 +148,14 @@ func (c *Client) Held(ctx context.Context) ([]Held, error) {
 	var list struct {
 		Approvals []Held `json:"approvals"`
 	}
-	err := c.read(ctx, &list, "the list", approvalsPath)
+	err := c.read(ctx, &list, "the list", "listApprovals")
 	return list.Approvals, err
 }
 
 // FindHeld returns one of them, with its parameters.
 func (c *Client) FindHeld(ctx context.Context, id string) (*Held, error) {
 	held := &Held{}
-	return held, c.read(ctx, held, "the held call", approvalsPath, id)
+	return held, c.read(ctx, held, "the held call", "getApproval", id)
 }
 
 // Approve has a held call carried out, or, if yes is false, forgotten: then the
@@ -165,24 +165,19 @@ func (c *Client) Approve(ctx context.Context, id string, yes bool) (*Result, err
 	if yes {
 		said, carries = `{"approve":true}`, mcp.MethodToolsCall
 	}
-	r, err := c.plain(ctx, http.MethodPost, strings.NewReader(said), approvalsPath, id)
+	r, err := c.operation(ctx, "approve", strings.NewReader(said), id)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
 	body, err := c.ask(ctx, carries, r)
 	if err != nil {
 		return nil, denied(err, yes)
 	}
-	var res struct {
-		Content    jsontext.Value `json:"content"`
-		Structured jsontext.Value `json:"structured_content"`
-		IsError    bool           `json:"is_error"`
-	}
+	var res api.Result
 	if err := decode(body, &res); err != nil {
 		return nil, &ProtocolError{Method: carries, Message: "the result is malformed", Err: err}
 	}
-	return makeResult(res.Content, res.Structured, res.IsError)
+	return makeResult(res.Content, res.StructuredContent, res.IsError)
 }
 
 // denied is the error of Approve: that the call was not approved is what who

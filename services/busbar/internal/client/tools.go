@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ type origin struct {
 func (c *Client) origins(ctx context.Context) (map[string]origin, error) {
 	found := map[string]origin{}
 	for cursor := ""; ; {
-		r, err := c.plain(ctx, http.MethodGet, nil, "tools")
+		r, err := c.operation(ctx, "listTools", nil)
 		if err != nil {
 			return nil, err
 		}

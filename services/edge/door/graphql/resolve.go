@@ -29,16 +29,16 @@ func (r *root) Query() any {
 		GetResource     func(context.Context, byURI) (*resource, error)
 		GetPrompts      func(context.Context) ([]*prompt, error)
 		GetPrompt       func(context.Context, byName) (*prompt, error)
-		GetApprovals    func(context.Context) ([]*approval, error)
-		GetApproval     func(context.Context, byID) (*approval, error)
-		GetElicitations func(context.Context) ([]*elicitation, error)
-		GetElicitation  func(context.Context, byID) (*elicitation, error)
+		GetApprovals    func(context.Context) ([]*held, error)
+		GetApproval     func(context.Context, byID) (*held, error)
+		GetElicitations func(context.Context) ([]*held, error)
+		GetElicitation  func(context.Context, byID) (*held, error)
 	}{
 		all(s.Tools, as[*api.Tool, tool]), one[byName](s.FindTool, as[*api.Tool, tool]),
 		all(s.Resources, as[jsontext.Value, resource]), one[byURI](s.ReadResource, as[*api.Contents, resource]),
 		all(s.Prompts, as[jsontext.Value, prompt]), one[byName](s.FindPrompt, as[jsontext.Value, prompt]),
-		all(s.Approvals, as[api.Held, approval]), one[byID](s.FindHeld, as[*api.Held, approval]),
-		all(s.Asking, as[api.Elicitation, elicitation]), one[byID](s.FindElicitation, as[*api.Elicitation, elicitation]),
+		all(s.Approvals, as[api.Held, held]), one[byID](s.FindApproval, as[*api.Held, held]),
+		all(s.Elicitations, as[api.Held, held]), one[byID](s.FindElicitation, as[*api.Held, held]),
 	}
 }
 
@@ -56,7 +56,7 @@ func (r *root) Mutation() any {
 		one[toolArguments](s.CallTool, newToolResult), r.executeTools,
 		one[promptArguments](s.FillPrompt, as[jsontext.Value, promptResult]),
 		one[resourceArguments](s.CreateResource, func(w *api.Written) (*resource, error) { return as[jsontext.Value, resource](w.Entry) }),
-		one[decision](s.Decide, newToolResult), one[responses](s.Respond, newToolResult),
+		one[decision](s.Approve, newToolResult), one[responses](s.Answer, newToolResult),
 	}
 }
 

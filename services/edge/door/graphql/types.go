@@ -220,22 +220,15 @@ func newToolSlot(r *api.Result, err error) *toolSlot {
 	return out
 }
 
-// approval is a call that waits for a person.
-type approval struct {
-	Approval   string  `json:"approval"`
-	Principal  string  `json:"principal"`
-	Name       string  `json:"name"`
-	Title      *string `json:"title"`
-	Shown      *string `json:"shown"`
-	Parameters *JSON   `json:"parameters"`
-	Expires    string  `json:"expires"`
-}
-
-// elicitation is a call whose tool asks.
-type elicitation struct {
+// held is a call that waits for an approval, or whose tool asks.
+type held struct {
+	Approval    string  `json:"approval"`
 	Elicitation string  `json:"elicitation"`
+	Principal   string  `json:"principal"`
 	Name        string  `json:"name"`
 	Title       *string `json:"title"`
+	Shown       *string `json:"shown"`
+	Parameters  *JSON   `json:"parameters"`
 	Requests    *JSON   `json:"requests"`
 	Expires     string  `json:"expires"`
 }

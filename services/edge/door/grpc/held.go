@@ -13,16 +13,16 @@ import (
 )
 
 func (s *service) ListApprovals(ctx context.Context, _ *gatewayv1.ListApprovalsRequest) (*gatewayv1.ListApprovalsResponse, error) {
-	held, err := s.api.Held(ctx, caller(ctx, ""))
-	out := &gatewayv1.ListApprovalsResponse{Calls: make([]*gatewayv1.HeldCall, len(held))}
-	for i := range held {
-		out.Calls[i] = heldCall(&held[i])
+	held, err := s.api.Approvals(ctx, caller(ctx, ""), api.None{})
+	out := &gatewayv1.ListApprovalsResponse{Calls: make([]*gatewayv1.HeldCall, len(held.Entries))}
+	for i := range held.Entries {
+		out.Calls[i] = heldCall(&held.Entries[i])
 	}
 	return out, err
 }
 
 func (s *service) GetApproval(ctx context.Context, r *gatewayv1.GetApprovalRequest) (*gatewayv1.GetApprovalResponse, error) {
-	held, err := s.api.FindHeld(ctx, caller(ctx, ""), r.Approval)
+	held, err := s.api.FindApproval(ctx, caller(ctx, ""), r.Approval)
 	if err != nil {
 		return nil, err
 	}
@@ -36,15 +36,15 @@ func heldCall(h *api.Held) *gatewayv1.HeldCall {
 }
 
 func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*gatewayv1.ApproveResponse, error) {
-	result, err := s.api.Decide(ctx, caller(ctx, ""), api.Decision{Approval: r.Approval, Approve: &r.Approve})
+	result, err := s.api.Approve(ctx, caller(ctx, ""), api.Decision{Approval: r.Approval, Approve: &r.Approve})
 	return &gatewayv1.ApproveResponse{Result: toolResult(result)}, err
 }
 
 func (s *service) ListElicitations(ctx context.Context, _ *gatewayv1.ListElicitationsRequest) (*gatewayv1.ListElicitationsResponse, error) {
-	all, err := s.api.Elicitations(ctx, caller(ctx, ""))
-	out := &gatewayv1.ListElicitationsResponse{Elicitations: make([]*gatewayv1.Elicitation, len(all))}
-	for i := 0; i < len(all) && err == nil; i++ {
-		out.Elicitations[i], err = elicitation(&all[i])
+	all, err := s.api.Elicitations(ctx, caller(ctx, ""), api.None{})
+	out := &gatewayv1.ListElicitationsResponse{Elicitations: make([]*gatewayv1.Elicitation, len(all.Entries))}
+	for i := 0; i < len(all.Entries) && err == nil; i++ {
+		out.Elicitations[i], err = elicitation(&all.Entries[i])
 	}
 	return out, err
 }
@@ -58,7 +58,7 @@ func (s *service) GetElicitation(ctx context.Context, r *gatewayv1.GetElicitatio
 	return &gatewayv1.GetElicitationResponse{Elicitation: e}, err
 }
 
-func elicitation(e *api.Elicitation) (*gatewayv1.Elicitation, error) {
+func elicitation(e *api.Held) (*gatewayv1.Elicitation, error) {
 	out := &gatewayv1.Elicitation{Elicitation: e.Elicitation, Name: e.Name, Title: e.Title, Expires: timestamppb.New(e.Expires)}
 	if e.Requests == nil {
 		return out, nil
@@ -78,7 +78,7 @@ func (s *service) AnswerElicitation(r *gatewayv1.AnswerElicitationRequest, strea
 	}
 	send := func(m *gatewayv1.CallToolResponse) error { return stream.Send(answered(m)) }
 	return follow(send, caller(stream.Context(), ""), func(who api.Caller) (*api.Result, error) {
-		return s.api.Respond(stream.Context(), who, api.Answers{Elicitation: r.Elicitation, Responses: responses})
+		return s.api.Answer(stream.Context(), who, api.Answers{Elicitation: r.Elicitation, Responses: responses})
 	})
 }
 

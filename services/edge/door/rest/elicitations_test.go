@@ -16,7 +16,7 @@ func TestElicitation(t *testing.T) {
 		r := w.do(t, "POST", "/tools/color", "{}", nil)
 		r.refused(t, http.StatusAccepted, "input_required", "no")
 		path := r.Header.Get("Location")
-		var e api.Elicitation
+		var e api.Held
 		w.do(t, "GET", path, "", nil).read(t, &e)
 		if q := e.Requests["color"]; path != "/elicitations/"+e.Elicitation || q.Message != "Which color?" || !strings.Contains(string(q.Schema), "enum") || !strings.Contains(r.body, e.Elicitation) {
 			t.Fatalf("%s: %+v", r.body, e)
@@ -75,7 +75,7 @@ func TestElicitation(t *testing.T) {
 		w := start(t)
 		path := w.do(t, "POST", "/tools/color", "{}", nil).Header.Get("Location")
 		var list struct {
-			Elicitations []api.Elicitation `json:"elicitations"`
+			Elicitations []api.Held `json:"elicitations"`
 		}
 		w.do(t, "GET", "/elicitations", "", nil).read(t, &list)
 		if len(list.Elicitations) != 1 || "/elicitations/"+list.Elicitations[0].Elicitation != path || list.Elicitations[0].Requests != nil {

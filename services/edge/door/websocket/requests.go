@@ -19,8 +19,8 @@ type kind struct {
 	do           func(r *request, ctx context.Context) (any, error)
 }
 
-// kinds are all types of requests: those of the operations, and initialize. cancel is not
-// one of them, because it has no answer.
+// kinds are all types of requests: initialize, and the operations. cancel is not one of them,
+// because it has no answer.
 var kinds = requests()
 
 func requests() map[string]kind {
