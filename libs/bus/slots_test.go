@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -84,4 +85,43 @@ func TestSlotsOfWeight(t *testing.T) {
 	if running, waiting := s.now(); running != 0 || waiting != 0 {
 		t.Errorf("%d run, %d wait", running, waiting)
 	}
+}
+
+// The queue is full, and the tenant of a caller has most of it: the newest call of its heaviest
+// caller gives way, not the call of the one that had none.
+func TestWithinATenantTheHeaviestGivesWay(t *testing.T) {
+	t.Parallel()
+	s := newSlots(2)
+	all := s.add(share.Name{}, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := map[string]chan *caller{}
+	wait := func(tenant, account string) {
+		ends[account] = make(chan *caller, 1)
+		_, before := s.now()
+		go func() {
+			ends[account] <- s.take(ctx, share.Name{Tenant: tenant, Account: strings.TrimRight(account, "123")}, 1)
+		}()
+		for _, waiting := s.now(); waiting == before && len(ends["heavy3"]) == 0; _, waiting = s.now() {
+			runtime.Gosched()
+		}
+	}
+	for _, one := range []string{"a", "b", "c", "d", "e"} {
+		wait("", one)
+	}
+	for _, one := range []string{"heavy1", "heavy2", "heavy3", "light"} {
+		wait("tenant", one)
+	}
+	if own := <-ends["heavy3"]; own != nil {
+		t.Error("the newest call has a slot")
+	}
+	if _, waiting := s.now(); waiting != 8 || len(ends["light"]) > 0 {
+		t.Errorf("%d wait", waiting)
+	}
+	cancel()
+	for name, end := range ends {
+		if name != "heavy3" && <-end != nil {
+			t.Errorf("the cancelled call %s has a slot", name)
+		}
+	}
+	s.release(all, 2)
 }
