@@ -201,9 +201,8 @@ sight: ## Ask a real Prometheus every query of the dashboards and alerts; needs 
 	@go run ./test/sight
 
 .PHONY: soak
-soak: build ## Kill processes of a fleet under mixed calls for DURATION (1h)
-	@go test -c -o .tmp/soak ./test/soak
-	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
+soak: ## Kill processes of a fleet under mixed calls for DURATION (1h)
+	@go run ./test/faults soak --workers 8 --for $(DURATION) $(ARGS)
 
 .PHONY: faults
 faults: ## Break parts of a fleet; compare what was answered, ran and was recorded (FAULTS=proof plants bugs to find)

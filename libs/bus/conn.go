@@ -140,7 +140,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.log = slog.Default()
 	}
 	if c.now = cfg.Now; c.now == nil {
-		c.now = time.Now
+		c.now = time.Now // fault:clock
 	}
 	c.nextServer(nil)
 	connected := make(chan struct{}, 1)

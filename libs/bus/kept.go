@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // Limits of what an instance keeps of calls with an idempotency key, for edges that take over from
@@ -38,36 +38,33 @@ const (
 
 // keptCalls are the calls that an instance began, with their answers, so that a caller can ask
 // later what became of a call. An instance has two of them: Server.kept for calls with an
-// idempotency key (5 min), Server.begun for every call with a permit (15 s). Calls are grouped into
-// shares, one for each tenant or caller without one (keptshare.go). If all bytes or all calls
-// exceed their limit, the largest share loses its oldest: first an answer is forgotten, then the
-// call itself. So a caller that fills the memory loses its own calls.
+// idempotency key (5 min), Server.begun for every call with a permit (15 s). If all bytes or all calls
+// exceed their limit, the caller with the most loses its oldest: first an answer is forgotten, then
+// the call itself. So a caller that fills the memory loses its own calls.
 type keptCalls struct {
 	life               time.Duration
 	maxBytes, maxCalls int
 	// whole: an answer too large to keep unchanged is not kept at all.
 	whole bool
 
-	mu     sync.Mutex
-	calls  map[string]*keptCall
-	shares map[shareName]*keptShare
-	// ended and bytes are two heaps of all shares, by number of calls and by bytes; the first share
-	// is the next to lose something.
-	ended, bytes heaviest
-	swept        time.Time
+	mu    sync.Mutex
+	calls map[string]*keptCall
+	// ended has the calls that ended, and answered those whose answer is kept.
+	ended, answered share.Queue[*keptCall]
+	swept           time.Time
 	// lost is set once a call was forgotten completely.
 	lost bool
 }
 
 type keptCall struct {
 	id string
-	of shareName
+	of share.Name
 	// attempts counts the attempts that have begun and not ended.
 	attempts int
 	answer   *busv1.Frame // nil until one has ended, and once it is forgotten
-	ended    bool
-	size     int
 	at       time.Time
+	// Places among the calls that ended, and that have an answer.
+	ended, answered share.Item[*keptCall]
 }
 
 // known returns the memories that record how a call ends.
@@ -105,16 +102,11 @@ func FirstID(id string) string {
 }
 
 // begin notes that an attempt of a call is about to run.
-func (k *keptCalls) begin(id string, of shareName) {
-	if of.tenant != "" {
-		of.account = ""
-	}
+func (k *keptCalls) begin(id string, of share.Name) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.calls == nil {
-		k.calls, k.shares = map[string]*keptCall{}, map[shareName]*keptShare{}
-		k.ended.weight = func(s *keptShare) *weight { return &s.calls }
-		k.bytes.weight = func(s *keptShare) *weight { return &s.bytes }
+		k.calls = map[string]*keptCall{}
 	}
 	c := k.calls[FirstID(id)]
 	if c == nil {
@@ -132,7 +124,7 @@ func (k *keptCalls) unbegun(id string) {
 	if c == nil {
 		return
 	}
-	if c.attempts--; c.attempts == 0 && !c.ended {
+	if c.attempts--; c.attempts == 0 && c.at.IsZero() {
 		delete(k.calls, c.id)
 	}
 }
@@ -146,83 +138,53 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 		return
 	}
 	c.attempts--
-	if c.ended { // an earlier attempt, whose answer this one replaces
+	if !c.at.IsZero() { // an earlier attempt, whose answer this one replaces
 		c = &keptCall{id: c.id, of: c.of, attempts: c.attempts}
 		k.calls[c.id] = c
 	}
-	c.answer, c.ended, c.at = keptFrame(body, f), true, time.Now()
+	c.answer, c.at = keptFrame(body, f), time.Now()
 	if k.whole {
 		c.answer = wholeFrame(body, c.answer)
 	}
-	c.size = proto.Size(c.answer)
-	own := k.keep(c)
+	c.ended = share.Item[*keptCall]{Value: c, Size: 1}
+	c.answered = share.Item[*keptCall]{Value: c, Size: int64(proto.Size(c.answer))}
+	k.ended.Of(c.of).Add(&c.ended)
+	own := k.answered.Of(c.of)
+	own.Add(&c.answered)
 	k.expire(own)
-	if k.bytes.all > k.maxBytes && time.Since(k.swept) > time.Second {
+	if k.full() && time.Since(k.swept) > time.Second {
 		k.swept = time.Now()
-		for _, s := range k.shares {
-			k.expire(s)
+		for one := range k.answered.Turns() {
+			k.expire(one)
 		}
 	}
-	for k.bytes.all > k.maxBytes {
-		k.forget(k.bytes.shares[0])
+	for k.full() {
+		k.answered.All.Goes().Value.forget()
 	}
-	for k.ended.all > k.maxCalls {
-		k.drop(k.ended.shares[0])
-	}
-}
-
-// keep adds a call that has ended to its share.
-func (k *keptCalls) keep(c *keptCall) *keptShare {
-	own := k.shares[c.of]
-	if own == nil {
-		own = &keptShare{name: c.of, order: []*keptCall{c}}
-		k.shares[c.of] = own
-		heap.Push(&k.ended, own)
-		heap.Push(&k.bytes, own)
-	} else {
-		own.order = append(own.order, c)
-	}
-	k.changed(own, 1, c.size)
-	return own
-}
-
-// changed updates both heaps after a share gained so many calls and bytes; negative if it lost
-// them.
-func (k *keptCalls) changed(s *keptShare, calls, bytes int) {
-	k.ended.changed(s, calls)
-	k.bytes.changed(s, bytes)
-	if len(s.order) == 0 {
-		delete(k.shares, s.name)
+	for k.ended.All.Items > k.maxCalls {
+		c := k.ended.All.Goes().Value
+		c.forget()
+		if c.ended.Remove(); k.calls[c.id] == c {
+			delete(k.calls, c.id)
+		}
+		k.lost = true
 	}
 }
 
-// expire forgets the answers of a share that are too old.
-func (k *keptCalls) expire(s *keptShare) {
-	for s.forgotten < len(s.order) && time.Since(s.order[s.forgotten].at) > k.life {
-		k.forget(s)
+// full reports whether the answers have too many bytes.
+func (k *keptCalls) full() bool { return k.answered.All.Size > int64(k.maxBytes) }
+
+// expire forgets the answers that are too old.
+func (k *keptCalls) expire(of *share.Account[*keptCall]) {
+	for oldest := of.Oldest; oldest != nil && time.Since(oldest.Value.at) > k.life; oldest = of.Oldest {
+		oldest.Value.forget()
 	}
 }
 
-// forget forgets the oldest answer of a share.
-func (k *keptCalls) forget(s *keptShare) {
-	oldest := s.order[s.forgotten]
-	oldest.answer = nil
-	s.forgotten++
-	k.changed(s, 0, -oldest.size)
-}
-
-// drop forgets the oldest call of a share.
-func (k *keptCalls) drop(s *keptShare) {
-	if s.forgotten == 0 {
-		k.forget(s)
-	}
-	if oldest := s.order[0]; k.calls[oldest.id] == oldest {
-		delete(k.calls, oldest.id)
-	}
-	s.order[0], k.lost = nil, true
-	s.order = s.order[1:]
-	s.forgotten--
-	k.changed(s, -1, 0)
+// forget forgets the answer of a call.
+func (c *keptCall) forget() {
+	c.answer = nil
+	c.answered.Remove()
 }
 
 // keptFrame is the frame to keep for a call that ended. In place of a large result it keeps the

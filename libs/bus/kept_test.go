@@ -7,6 +7,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // memory is what an instance keeps of some calls, of at most so many bytes.
@@ -15,7 +16,7 @@ func memory(calls, bytes int) *keptCalls {
 }
 
 // ends has a call begin and end with a result of this size.
-func (k *keptCalls) ends(id string, of shareName, size int) {
+func (k *keptCalls) ends(id string, of share.Name, size int) {
 	k.begin(id, of)
 	k.end(id, &busv1.Result{Json: []byte(strings.Repeat("x", size))}, nil)
 }
@@ -39,18 +40,18 @@ func TestD3ARefusedAttemptDoesNotForgetTheOneThatRuns(t *testing.T) {
 	t.Parallel()
 	k := memory(100, 1<<20)
 	k.is(t, "abc", busv1.Outcome_STATE_NEVER_BEGUN)
-	k.begin("abc", shareName{})
-	k.begin("abc-2", shareName{})
+	k.begin("abc", share.Name{})
+	k.begin("abc-2", share.Name{})
 	k.unbegun("abc")
 	k.is(t, "abc", runs)
 	k.end("abc-2", &busv1.Result{}, nil)
 	k.is(t, "abc", hasEnded)
 	// A third attempt that is refused does not change that.
-	k.begin("abc-3", shareName{})
+	k.begin("abc-3", share.Name{})
 	k.is(t, "abc", runs)
 	k.unbegun("abc-3")
 	k.is(t, "abc", hasEnded)
-	k.begin("xyz", shareName{})
+	k.begin("xyz", share.Name{})
 	k.unbegun("xyz")
 	k.is(t, "xyz", busv1.Outcome_STATE_NEVER_BEGUN)
 }
@@ -59,27 +60,29 @@ func TestD3ARefusedAttemptDoesNotForgetTheOneThatRuns(t *testing.T) {
 func TestAnswersAreForgotten(t *testing.T) {
 	t.Parallel()
 	k := memory(100, 1<<20)
-	k.ends("large", shareName{}, maxKeptAnswer+1)
+	k.ends("large", share.Name{}, maxKeptAnswer+1)
 	k.is(t, "large", forgotten)
-	k.ends("old", shareName{}, 1)
+	k.ends("old", share.Name{}, 1)
 	k.life = 0
 	k.is(t, "old", forgotten)
-	k.ends("next", shareName{}, 1)
-	if k.bytes.all > 10 {
-		t.Errorf("%d bytes are kept", k.bytes.all)
+	k.ends("next", share.Name{}, 1)
+	if kept := k.answered.All.Size; kept > 10 {
+		t.Errorf("%d bytes are kept", kept)
 	}
 }
 
 // An instance remembers a limited number of calls, and a tenant that fills that memory loses its
-// own calls.
+// own calls: within the tenant, the caller that has most of them.
 func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
 	t.Parallel()
 	k := memory(100, 256<<10)
-	k.ends("small", shareName{tenant: "small"}, 2)
+	k.ends("small", share.Name{Tenant: "small"}, 2)
+	k.ends("modest", share.Name{Tenant: "large", Account: "modest"}, 2)
 	for n := range 5 {
-		k.ends(fmt.Sprint("large", n), shareName{tenant: "large", account: fmt.Sprint(n)}, 90<<10)
+		k.ends(fmt.Sprint("large", n), share.Name{Tenant: "large", Account: fmt.Sprint(n)}, 90<<10)
 	}
 	k.is(t, "small", hasEnded)
+	k.is(t, "modest", hasEnded)
 	k.is(t, "large4", hasEnded)
 	k.is(t, "large0", forgotten)
 }
@@ -92,7 +95,7 @@ func TestManyCallersMakeNoOneForgotten(t *testing.T) {
 	k := memory(most, hogs*61<<10)
 	call := func(payer string) string {
 		id := strings.ReplaceAll(payer, "hog", fmt.Sprint("hog", len(k.calls)))
-		k.ends(id, shareName{account: payer}, max(2, map[string]int{"hog": 60 << 10, "some": 20 << 10}[payer]))
+		k.ends(id, share.Name{Account: payer}, max(2, map[string]int{"hog": 60 << 10, "some": 20 << 10}[payer]))
 		return id
 	}
 	var ofHog []string

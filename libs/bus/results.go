@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // Large results of an instance share a budget in MiB, as calls share slots: a call with a large
@@ -13,20 +14,17 @@ import (
 // made, so it is predicted from the tool's recent results. If the result is larger than predicted,
 // the difference counts at once and other calls wait.
 
-const (
-	// resultBudget is how many MiB the large results of one depth may use at an instance, from
-	// before they are made until NATS has them.
-	resultBudget = 64
-	// maxSizes is how many tools, prompts and resources with large results an instance
-	// remembers.
-	maxSizes = 1024
-)
+// resultBudget is how many MiB the large results of one depth may use at an instance, from before
+// they are made until NATS has them.
+const resultBudget = 64
 
-// sizes has the mean sizes of recent large results. Its zero value is ready.
+// sizes expects the sizes of results.
 type sizes struct {
 	mu   sync.Mutex
-	mean map[sized]int // bytes
+	made share.Sizes[sized] // bytes
 }
+
+func newSizes() sizes { return sizes{made: share.Sizes[sized]{Large: inlineResult}} }
 
 // sized names a tool, prompt or resource.
 type sized struct{ method, name string }
@@ -36,7 +34,8 @@ type sized struct{ method, name string }
 func (s *sizes) weight(req *busv1.Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return mebibytes(s.mean[sized{req.Method, req.Name}])
+	n, _ := s.made.Of(sized{req.Method, req.Name}, "")
+	return mebibytes(int(n))
 }
 
 // mebibytes is what a result of n bytes counts, in MiB; 0 for one that goes out in one frame.
@@ -47,35 +46,12 @@ func mebibytes(n int) int {
 	return (n + 1<<20 - 1) >> 20
 }
 
-// note moves the mean of a tool's results halfway to the latest one. A mean is enough because the
-// sum over all calls counts, and a tool may have small and large results.
+// note counts a result of n bytes, or a call without one. Callers are not told apart: the sum over
+// all calls is what is limited.
 func (s *sizes) note(req *busv1.Request, n int) {
-	of := sized{req.Method, req.Name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mean, known := s.mean[of]
-	switch {
-	case known:
-		mean = (mean + n) / 2
-	case n <= inlineResult:
-		return
-	default:
-		mean = n
-	}
-	if mean <= inlineResult {
-		delete(s.mean, of)
-		return
-	}
-	if s.mean == nil {
-		s.mean = map[sized]int{}
-	}
-	if !known && len(s.mean) >= maxSizes {
-		for one := range s.mean { // any
-			delete(s.mean, one)
-			break
-		}
-	}
-	s.mean[of] = mean
+	s.made.Note(sized{req.Method, req.Name}, "", int64(n))
 }
 
 // resultSize is the size of a call's result in bytes; 0 for any other end.

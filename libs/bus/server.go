@@ -15,6 +15,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/share"
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
@@ -130,6 +131,7 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	s := &Server{
 		conn: conn, cfg: cfg, instance: NewID()[:12],
 		workers: newWorkers(cfg.Concurrency),
+		sizes:   newSizes(),
 		live:    map[string]*liveCall{},
 		kept:    keptCalls{life: keptLife, maxBytes: maxKeptBytes, maxCalls: maxKeptCalls},
 		begun:   keptCalls{life: recentLife, maxBytes: maxRecentBytes, maxCalls: maxRecentCalls, whole: true},
@@ -294,10 +296,10 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	}
 	out.keep(req)
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
-	if req.RemainingNano != 0 {
+	if req.RemainingNano != 0 { // fault:clock-trusted
 		deadline = received.Add(time.Duration(min(req.RemainingNano, uint64(maxRemaining))))
 	}
-	ctx, abort := context.WithDeadline(s.ctx, deadline)
+	ctx, abort := context.WithDeadline(s.ctx, deadline) // fault:deadline-extended
 	defer abort()
 	out.given = ctx
 	call := &liveCall{abort: abort}
@@ -314,7 +316,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 
 	depth := min(req.GetShare().GetDepth(), maxDepths-1)
 	slots, budget := s.slots[depth], s.budgets[depth]
-	who := shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())}
+	who := share.Name{Tenant: req.GetIdentity().GetTenant(), Account: string(req.GetShare().GetPayer())}
 	// Budget first, so that a call waiting for it does not hold a slot that a small call could use.
 	large := s.sizes.weight(req)
 	if large > 0 {
@@ -327,9 +329,9 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 			return
 		}
 	}
-	share := slots.take(ctx, who, 1)
-	if share != nil {
-		defer slots.release(share, 1)
+	own := slots.take(ctx, who, 1)
+	if own != nil {
+		defer slots.release(own, 1)
 	} else if ctx.Err() == nil {
 		f := s.noSlot()
 		ended(ctx, nil, f)
@@ -405,7 +407,7 @@ func tooLate(service string) *fault.Error {
 func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live[id] != nil || !s.recent.add(id, deadline) {
+	if s.live[id] != nil || !s.recent.add(id, deadline) { // fault:copy-runs
 		return false
 	}
 	s.live[id] = call
@@ -432,7 +434,7 @@ func (s *Server) cancel(msg *nats.Msg) {
 	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
 	if call != nil {
-		call.abort()
+		call.abort() // fault:cancel-ignored
 	}
 }
 

@@ -3,10 +3,11 @@ package bus
 import (
 	"context"
 	"runtime"
-	"strconv"
+	"strings"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // F8: a share in which one call waits for long does not grow with each call that came and was
@@ -14,76 +15,48 @@ import (
 func TestF8SlotsForgetWhoLeft(t *testing.T) {
 	t.Parallel()
 	s := newSlots(1)
-	long := s.take(t.Context(), shareName{account: "long"}, 1) // holds the only slot
-	got := make(chan *share)
-	go func() { got <- s.take(t.Context(), shareName{account: "p"}, 1) }()
-	waiting := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.waiting
-	}
-	for waiting() == 0 {
+	long := s.take(t.Context(), share.Name{Account: "long"}, 1) // holds the only slot
+	got := make(chan *caller)
+	go func() { got <- s.take(t.Context(), share.Name{Account: "p"}, 1) }()
+	for _, waiting := s.now(); waiting == 0; _, waiting = s.now() {
 		runtime.Gosched()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 1000 {
-		if s.take(ctx, shareName{account: "p"}, 1) != nil {
+		if s.take(ctx, share.Name{Account: "p"}, 1) != nil {
 			t.Fatal("a cancelled call has a slot")
 		}
 	}
-	s.mu.Lock()
-	if n := s.shares[shareName{account: "p"}].queue.Len(); n != 1 || s.waiting != 1 {
-		t.Errorf("%d waiters are kept, %d wait", n, s.waiting)
+	if _, waiting := s.now(); waiting != 1 {
+		t.Errorf("%d wait", waiting)
 	}
-	s.mu.Unlock()
 	s.release(long, 1)
 	if sh := <-got; sh == nil {
 		t.Error("who waits has no slot")
 	} else {
 		s.release(sh, 1)
 	}
-	if len(s.shares) != 0 || len(s.tenants) != 0 || len(s.turn) != 0 || s.waiting != 0 {
-		t.Errorf("left behind: %d shares, %d turns, %d wait", len(s.shares), len(s.turn), s.waiting)
+	if running, waiting := s.now(); running != 0 || waiting != 0 {
+		t.Errorf("left behind: %d run, %d wait", running, waiting)
 	}
 }
 
 // A call with a large result counts as many MiB as recent results of its kind had.
 func TestSizesOfResults(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		made []int // bytes
-		want int
-	}{
-		"nothing known":        {nil, 0},
-		"small":                {[]int{100, inlineResult}, 0},
-		"large":                {[]int{inlineResult + 1}, 1},
-		"the mean":             {[]int{8 << 20, 4 << 20}, 6},
-		"small again":          {[]int{1 << 20, 0, 0}, 0},
-		"large after small":    {[]int{10, 16 << 20}, 16},
-		"of small ones, a few": {[]int{8 << 20, 0, 8 << 20, 0}, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var s sizes
-			req := &busv1.Request{Method: "tools/call", Name: "t"}
-			for _, n := range c.made {
-				s.note(req, n)
-			}
-			if got := s.weight(req); got != c.want {
-				t.Errorf("%d MiB; want %d", got, c.want)
-			}
-			if got := s.weight(&busv1.Request{Method: "tools/call", Name: "other"}); got != 0 {
-				t.Errorf("another tool: %d MiB", got)
-			}
-		})
+	s := newSizes()
+	large, small := &busv1.Request{Method: "tools/call", Name: "large"}, &busv1.Request{Method: "tools/call", Name: "small"}
+	s.note(large, 8<<20)
+	s.note(large, 4<<20)
+	s.note(small, inlineResult)
+	if l, s := s.weight(large), s.weight(small); l != 6 || s != 0 {
+		t.Errorf("%d and %d MiB; want 6 and 0", l, s)
 	}
-	var s sizes
-	for n := range 2 * maxSizes {
-		s.note(&busv1.Request{Name: strconv.Itoa(n)}, 1<<20)
-	}
-	if len(s.mean) != maxSizes {
-		t.Errorf("%d are remembered", len(s.mean))
+	for n, want := range map[int]int{inlineResult: 0, inlineResult + 1: 1, 1 << 20: 1, 1<<20 + 1: 2} {
+		if got := mebibytes(n); got != want {
+			t.Errorf("%d bytes are %d MiB; want %d", n, got, want)
+		}
 	}
 }
 
@@ -92,12 +65,12 @@ func TestSizesOfResults(t *testing.T) {
 func TestSlotsOfWeight(t *testing.T) {
 	t.Parallel()
 	s := newSlots(8)
-	who := shareName{account: "p"}
+	who := share.Name{Account: "p"}
 	most := s.take(t.Context(), who, 20)
 	if most == nil {
 		t.Fatal("a call that needs more than there is does not run alone")
 	}
-	got := make(chan *share)
+	got := make(chan *caller)
 	go func() { got <- s.take(t.Context(), who, 3) }()
 	for _, waiting := s.now(); waiting == 0; _, waiting = s.now() {
 		runtime.Gosched()
@@ -109,7 +82,46 @@ func TestSlotsOfWeight(t *testing.T) {
 	}
 	s.release(more, 6)
 	s.release(<-got, 3)
-	if running, waiting := s.now(); running != 0 || waiting != 0 || len(s.shares) != 0 || len(s.tenants) != 0 {
-		t.Errorf("%d run, %d wait, %d shares", running, waiting, len(s.shares))
+	if running, waiting := s.now(); running != 0 || waiting != 0 {
+		t.Errorf("%d run, %d wait", running, waiting)
 	}
+}
+
+// The queue is full, and the tenant of a caller has most of it: the newest call of its heaviest
+// caller gives way, not the call of the one that had none.
+func TestWithinATenantTheHeaviestGivesWay(t *testing.T) {
+	t.Parallel()
+	s := newSlots(2)
+	all := s.add(share.Name{}, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := map[string]chan *caller{}
+	wait := func(tenant, account string) {
+		ends[account] = make(chan *caller, 1)
+		_, before := s.now()
+		go func() {
+			ends[account] <- s.take(ctx, share.Name{Tenant: tenant, Account: strings.TrimRight(account, "123")}, 1)
+		}()
+		for _, waiting := s.now(); waiting == before && len(ends["heavy3"]) == 0; _, waiting = s.now() {
+			runtime.Gosched()
+		}
+	}
+	for _, one := range []string{"a", "b", "c", "d", "e"} {
+		wait("", one)
+	}
+	for _, one := range []string{"heavy1", "heavy2", "heavy3", "light"} {
+		wait("tenant", one)
+	}
+	if own := <-ends["heavy3"]; own != nil {
+		t.Error("the newest call has a slot")
+	}
+	if _, waiting := s.now(); waiting != 8 || len(ends["light"]) > 0 {
+		t.Errorf("%d wait", waiting)
+	}
+	cancel()
+	for name, end := range ends {
+		if name != "heavy3" && <-end != nil {
+			t.Errorf("the cancelled call %s has a slot", name)
+		}
+	}
+	s.release(all, 2)
 }

@@ -86,7 +86,7 @@ func repeated[T any](ctx context.Context, c *Conn, request func(context.Context)
 
 // publish sends a request. If the server has just gone, it first waits for another one.
 func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte) error {
-	err := c.nc.PublishRequest(subject, reply, data)
+	err := c.nc.PublishRequest(subject, reply, data) // fault:request-twice
 	if err != nil && !c.nc.IsClosed() {
 		c.Settle(ctx)
 		err = c.nc.PublishRequest(subject, reply, data)

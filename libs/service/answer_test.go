@@ -31,6 +31,8 @@ func TestAnswersMustFitTheQuestion(t *testing.T) {
 		"sampling without text": {service.Sample("q", service.Sampling{MaxTokens: 1}), `{"nonsense":1}`, "q is not a valid answer"},
 		"roots":                 {service.Roots("q"), `{"roots":[]}`, ""},
 		"roots without roots":   {service.Roots("q"), `{"nonsense":1}`, "q is not a valid answer"},
+		"roots of a text":       {service.Roots("q"), `{"roots":"x"}`, "q is not a valid answer"},
+		"url, no such action":   {service.ElicitURL("q", "?", "https://example.com", "1"), `{"action":"maybe"}`, "q is not a valid answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -123,15 +123,6 @@ func TestAskInOneRound(t *testing.T) {
 		}
 		same(t, answer, string(frame.GetResult().GetJson()), said(says))
 	}
-	for name, answer := range map[string]string{
-		"form": `{"who":{"action":"accept","content":{"name":7}}}`, "roots": `{"dirs":{"roots":"x"}}`, "sample": `{"model":{"model":7}}`,
-		"url": `{"login":{"action":"maybe"}}`,
-	} {
-		_, err := c.round(name, everyCapability, answer, nil)
-		if !fault.Is(err, fault.InvalidParams) {
-			t.Errorf("%s: %s was taken: %v", name, answer, err)
-		}
-	}
 	if _, err := c.round("form", everyCapability, `[]`, nil); !fault.Is(err, fault.InvalidParams) {
 		t.Errorf("answers that are no object: %v", err)
 	}

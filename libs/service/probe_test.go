@@ -10,12 +10,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
@@ -45,7 +48,7 @@ func read(t *testing.T, url string) (status int, body string) {
 }
 
 // A service program shows from start to end whether it is ready, and counts its calls under its own
-// names.
+// names. When it is told to stop it leaves, and finishes what it has begun.
 func TestProbeOfAProgram(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -97,7 +100,7 @@ func TestProbeOfAProgram(t *testing.T) {
 	close(build)
 	line := make([]byte, 200)
 	n, err := ready.Read(line)
-	if err != nil || !strings.Contains(string(line[:n]), " metrics="+at+"/metrics\n") {
+	if err != nil || string(line[:n]) != "busbar svc is ready: nats="+url+" metrics="+at+"/metrics\n" {
 		t.Errorf("%q %v", line[:n], err)
 	}
 	if status, body := read(t, at+"/readyz"); status != http.StatusOK || !strings.Contains(body, "bus: connected\n") || !strings.Contains(body, "database: there\n") || !strings.Contains(body, "takes calls") {
@@ -161,7 +164,19 @@ func TestProbeOfAProgram(t *testing.T) {
 		t.Errorf("%d series", n)
 	}
 
+	watch, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	bustest.Eventually(t, "it is in the registry", func() bool { return len(watch.Services()) == 1 })
 	stop()
+	bustest.Eventually(t, "it is gone from the registry", func() bool { return len(watch.Services()) == 0 })
+	bustest.Eventually(t, "it takes no calls", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return fault.Is(caller.Check(ctx, "svc"), fault.Unavailable)
+	})
 	bustest.Eventually(t, "it says that it leaves", func() bool {
 		status, body := read(t, at+"/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "the instance is leaving")

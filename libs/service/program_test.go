@@ -19,11 +19,11 @@ type settings struct {
 	Every time.Duration `default:"5s" env:"SHAPE_TEST_EVERY"`
 }
 
-// A service reads its settings from the environment. Its data directory comes from its process or
-// follows from its name.
+// A service reads its settings from the environment. Its data directory comes from its process, or
+// from the environment, or follows from its name: it is the same one, whichever program runs it.
 func TestSettingsOfAService(t *testing.T) {
 	for variable, value := range map[string]string{
-		"SHAPE_TEST_ROOTS": "a,b", "XDG_STATE_HOME": "/state", "BUSBAR_DATA_DIR": "", "BUSBAR_DATABASE_URL": "postgres://environment",
+		"SHAPE_TEST_ROOTS": "a,b", "HOME": "/home/ada", "BUSBAR_DATABASE_URL": "postgres://environment",
 	} {
 		t.Setenv(variable, value)
 	}
@@ -35,11 +35,15 @@ func TestSettingsOfAService(t *testing.T) {
 		return service.New("svc", service.WithVersion(env.Version), service.WithLogger(env.Log)), nil
 	})
 	env := service.DataEnv{Env: service.Env{Version: "1.2.3", Log: bustest.Logger(t)}}
-	for _, place := range []struct{ url, dir, wantURL, wantDir string }{
-		{"", "", "postgres://environment", "/state/busbar/svc"},
-		{"", "/given", "", "/given"},
-		{"postgres://given", "/given", "postgres://given", "/given"},
+	for _, place := range []struct{ data, state, url, dir, wantURL, wantDir string }{
+		{"", "/state", "", "", "postgres://environment", "/state/busbar/svc"},
+		{"", "", "", "", "postgres://environment", "/home/ada/.local/state/busbar/svc"},
+		{"/data", "/state", "", "", "postgres://environment", "/data"},
+		{"", "/state", "", "/given", "", "/given"},
+		{"", "/state", "postgres://given", "/given", "postgres://given", "/given"},
 	} {
+		t.Setenv("BUSBAR_DATA_DIR", place.data)
+		t.Setenv("XDG_STATE_HOME", place.state)
 		env.DatabaseURL, env.DataDir = place.url, place.dir
 		running, err := command.Start(t.Context(), conn, env)
 		if err != nil {
@@ -81,32 +85,5 @@ func TestCommandRuns(t *testing.T) {
 	stop()
 	if err := <-ran; err != nil {
 		t.Error(err)
-	}
-}
-
-// TestDataDirectoriesAreOne: a service keeps its data in one place, whichever
-// program runs it.
-func TestDataDirectoriesAreOne(t *testing.T) {
-	conn := bustest.Connect(t, bustest.Server(t))
-	for env, want := range map[[3]string]string{
-		{"/data", "/state", "/home/ada"}: "/data",
-		{"", "/state", "/home/ada"}:      "/state/busbar/svc",
-		{"", "", "/home/ada"}:            "/home/ada/.local/state/busbar/svc",
-	} {
-		for i, variable := range []string{"BUSBAR_DATA_DIR", "XDG_STATE_HOME", "HOME"} {
-			t.Setenv(variable, env[i])
-		}
-		running, err := service.NewCommand("svc", func(_ context.Context, env service.DataEnv) (*service.Service, error) {
-			if env.DataDir != want {
-				t.Errorf("data is in %s, want %s", env.DataDir, want)
-			}
-			return quiet(t, "svc"), nil
-		}).Start(t.Context(), conn, service.DataEnv{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := running.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
 	}
 }

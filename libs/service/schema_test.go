@@ -39,6 +39,18 @@ type (
 	one[T any] struct {
 		V T `json:"v"`
 	}
+	everything struct {
+		Bytes    []byte              `json:"bytes"`
+		Array    [2]int              `json:"array"`
+		Nested   [][]string          `json:"nested"`
+		Maps     []map[string][]byte `json:"maps"`
+		Pointer  *receipt            `json:"pointer"`
+		Optional string              `json:"optional,omitempty"`
+		Struct   struct {
+			List []int `json:"list"`
+		} `json:"struct"`
+		Raw jsontext.Value `json:"raw"`
+	}
 	options struct {
 		N    int64   `json:"n,string"`
 		P    *uint32 `json:"p,string"`
@@ -105,6 +117,8 @@ func TestB1InferredSchemas(t *testing.T) {
 		"level":            {returns(slog.LevelInfo), `{"type":"string"}`},
 		"small":            {returns(uint8(255)), ""},
 		"string pointer":   {returns([]*string{nil, &text}), ""},
+		"nothing of all":   {returns(everything{Raw: jsontext.Value(`{}`)}), ""},
+		"all of it":        {returns(everything{Bytes: []byte{1, 2}, Nested: [][]string{nil, {"a"}}, Maps: []map[string][]byte{{"a": {1}}}, Pointer: &receipt{}, Raw: jsontext.Value(`[1]`)}), ""},
 	}
 	svc := quiet(t, "svc")
 	tools := map[string]string{}

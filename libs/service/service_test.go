@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -167,68 +166,12 @@ func TestConcurrentChanges(t *testing.T) {
 	c.catalogue("all are announced", func(c *busv1.Catalogue) bool { return len(c.Tools) == n })
 }
 
-// Serve serves until its context ends, and then finishes what it has begun.
-func TestServeDrains(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	s := quiet(t, "svc", service.WithConcurrency(2), service.WithDescription("d"))
-	started, release := make(chan struct{}), make(chan struct{})
-	service.AddTool(s, service.Tool{Name: "t"}, func(context.Context, *service.Call, struct{}) (string, error) {
-		close(started)
-		<-release
-		return "done", nil
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	serviceConn := bustest.Connect(t, url)
-	running, err := s.Start(ctx, serviceConn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { ran <- running.Serve(ctx) }()
-	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = caller.Close() }()
-	watch, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Close()
-	bustest.Eventually(t, "it is there", func() bool { return len(watch.Services()) == 1 })
-	answered := make(chan error, 1)
-	go func() {
-		frame, err := caller.Call(t.Context(), "svc", tool("t", `{}`), nil)
-		if err == nil && !strings.Contains(string(frame.GetResult().GetJson()), "done") {
-			err = fmt.Errorf("answered %v", frame)
-		}
-		answered <- err
-	}()
-	<-started
-	stop()
-	bustest.Eventually(t, "it is gone from the registry", func() bool { return len(watch.Services()) == 0 })
-	bustest.Eventually(t, "it takes no calls", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		return fault.Is(caller.Check(ctx, "svc"), fault.Unavailable)
-	})
-	close(release)
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
-	if err := <-ran; err != nil {
-		t.Error(err)
-	}
-}
-
 // Two instances in one process are two instances on the bus; stopping one
 // twice does no harm to the other.
 func TestTwoInstances(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	s := quiet(t, "svc")
+	s := quiet(t, "svc", service.WithConcurrency(2), service.WithDescription("d"))
 	addPlain(s, "t")
 	conn := bustest.Connect(t, url)
 	var running []*service.Running
@@ -267,17 +210,4 @@ func TestTwoInstances(t *testing.T) {
 		t.Error(err)
 	}
 	instances(0)
-}
-
-// All mistakes in a service are reported at once.
-func TestServiceWithMistakes(t *testing.T) {
-	t.Parallel()
-	s := quiet(t, "svc")
-	addPlain(s, "not a name")
-	addPlain(s, "twice")
-	addPlain(s, "twice")
-	_, err := s.Start(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), "a tool's name is 1 to 128 characters") || !strings.Contains(err.Error(), "added twice") {
-		t.Errorf("error %v", err)
-	}
 }

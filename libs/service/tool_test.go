@@ -100,56 +100,6 @@ func TestTypedTool(t *testing.T) {
 	}
 }
 
-// The result of a tool satisfies the schema inferred for it.
-func TestInferredOutputSchemaFits(t *testing.T) {
-	t.Parallel()
-	type everything struct {
-		Bytes    []byte              `json:"bytes"`
-		Array    [2]int              `json:"array"`
-		Nested   [][]string          `json:"nested"`
-		Maps     []map[string][]byte `json:"maps"`
-		When     time.Time           `json:"when"`
-		Pointer  *receipt            `json:"pointer"`
-		Any      any                 `json:"any"`
-		Optional string              `json:"optional,omitempty"`
-		Struct   struct {
-			List []int `json:"list"`
-		} `json:"struct"`
-		Unsigned uint8          `json:"unsigned"`
-		Took     time.Duration  `json:"took"`
-		Raw      jsontext.Value `json:"raw"`
-	}
-	for name, value := range map[string]everything{
-		"zero":  {Raw: jsontext.Value(`{}`)},
-		"other": {Bytes: []byte{1, 2}, Nested: [][]string{nil, {"a"}}, Maps: []map[string][]byte{{"a": {1}}}, Pointer: &receipt{}, Any: 7, Raw: jsontext.Value(`[1]`)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := quiet(t, "svc")
-			service.AddTool(s, service.Tool{Name: "t"}, func(context.Context, *service.Call, struct{}) (everything, error) { return value, nil })
-			c := run(t, s)
-			var got struct {
-				Structured jsontext.Value `json:"structuredContent"`
-			}
-			if err := json.Unmarshal([]byte(c.result(tool("t", `{}`))), &got); err != nil {
-				t.Fatal(err)
-			}
-			var shown mcp.Tool
-			wire := c.catalogue("it is announced", func(c *busv1.Catalogue) bool { return len(c.Tools) == 1 }).Tools[0]
-			if err := json.Unmarshal(wire.Json, &shown); err != nil {
-				t.Fatal(err)
-			}
-			out, err := schema.Compile(shown.OutputSchema)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := out.Validate(got.Structured); err != nil {
-				t.Errorf("%v\nresult %s\nschema %s", err, got.Structured, shown.OutputSchema)
-			}
-		})
-	}
-}
-
 func TestToolResults(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

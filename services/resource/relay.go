@@ -65,7 +65,7 @@ func (r *resources) publish(ctx context.Context) error {
 			}
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
-			return r.ResourcesUpdated(ctx, updates...)
+			return r.ResourcesUpdated(ctx, updates...) // fault:change-untold
 		})
 		if err != nil || n < relayBatch {
 			return err

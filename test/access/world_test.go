@@ -5,14 +5,9 @@ package access
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"testing"
 	"time"
-
-	rpc "google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -26,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 	"github.com/busbar-mcp/busbar/services/edge/store"
+	edges "github.com/busbar-mcp/busbar/test/world"
 )
 
 func TestMain(m *testing.M) {
@@ -49,7 +45,6 @@ type world struct {
 	keys   *store.APIKeys
 	auth   *identity.Authenticator
 	policy gateway.Access
-	log    *slog.Logger
 }
 
 const rootAudience = "https://root.example"
@@ -71,12 +66,9 @@ func (w *world) settings() identity.Settings {
 	}}
 }
 
-func newWorld(t *testing.T) *world { return newWorldLogging(t, bustest.Logger(t)) }
-
-func newWorldLogging(t *testing.T, log *slog.Logger) *world {
+func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		log:  log,
 		main: issuertest.New(t), easy: issuertest.New(t), stranger: issuertest.New(t),
 		nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}},
 	}
@@ -105,40 +97,8 @@ func whoami() *service.Service {
 
 func (w *world) serve(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Authenticator: w.auth, Access: w.policy, Logger: w.log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, "whoami"); err != nil {
-		t.Fatal(err)
-	}
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	l := &edge.Listeners{HTTP: listen(), GRPC: listen()}
-	w.host, w.target = l.HTTP.Addr().String(), l.GRPC.Addr().String()
-	serving, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	conn, err := rpc.NewClient(w.target, rpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	w.grpc = gatewayv1.NewGatewayServiceClient(conn)
+	e := edges.Serve(t, w.nats, edge.Config{Authenticator: w.auth, Access: w.policy}, []string{"whoami"})
+	w.host, w.target, w.grpc = e.Host, e.Target, e.Gateway
 }
 
 // key makes an API key of anna.

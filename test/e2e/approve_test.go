@@ -3,26 +3,13 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"io"
-	"math/big"
-	"net"
-	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/busbar-mcp/busbar/test/testservice"
 
@@ -106,81 +93,4 @@ func TestApproval(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestCommandOverTLS reaches an edge through a proxy that speaks TLS.
-func TestCommandOverTLS(t *testing.T) {
-	t.Parallel()
-	_, dev := startDev(t)
-	u, err := url.Parse(dev.mcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, authority := tlsBefore(t, u.Host)
-	env := []string{"SSL_CERT_FILE=" + authority, "BUSBAR_URL=https://" + address}
-	if code, _, said := busbar(t, append(slices.Clone(env), "BUSBAR_TOKEN=secret"), "tools"); code != 3 || !strings.Contains(said, "unauthenticated") {
-		t.Errorf("a token that nobody has, exit %d: %q", code, said)
-	}
-	if code, out, said := busbar(t, env, "call", "analyzeText", `{"text":"One bus."}`); code != 0 || !strings.Contains(out, `"wordCount":2`) {
-		t.Errorf("exit %d: %q, %q", code, out, said)
-	}
-	file := filepath.Join(t.TempDir(), "calls.jsonl")
-	if err := os.WriteFile(file, []byte(strings.Repeat(`{"name":"analyzeText","parameters":{"text":"One bus."}}`+"\n", 200)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code, out, said := busbar(t, env, "batch", file); code != 0 || strings.Count(out, `"wordCount":2`) != 200 {
-		t.Errorf("exit %d: %d lines, %q", code, strings.Count(out, "\n"), said)
-	}
-	if code, _, said := busbar(t, env[1:], "tools"); code != 4 || !strings.Contains(said, "certificate") {
-		t.Errorf("trusted anybody, with exit %d: %q", code, said)
-	}
-}
-
-// tlsBefore puts TLS before an address. authority is a file with the certificate
-// to trust.
-func tlsBefore(t testing.TB, to string) (address, authority string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			pass := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from)
-				_, _ = to.Close(), from.Close()
-			}
-			go pass(out, in)
-			go pass(in, out)
-		}
-	}()
-	return l.Addr().String(), authority
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -117,22 +116,4 @@ func callUntil(t *testing.T, c *client, limit time.Duration) int {
 	}
 	t.Errorf("greet is still known after %v", limit)
 	return refused
-}
-
-// TestManyServices has services come and go at once while clients list.
-func TestManyServices(t *testing.T) {
-	t.Parallel()
-	_, dev := startDev(t)
-	c := connect(t, kind{"http", modern}, place{url: dev.mcp})
-	var wg sync.WaitGroup
-	for _, name := range []string{"one", "two", "three", "four"} {
-		wg.Go(func() { serve(t, dev.nats, named(name)) })
-	}
-	wg.Wait()
-	// The SDK's client keeps a list for the 5 s that the edge allows, even one
-	// it asked for just before a change and got just after the notice of it.
-	eventually(t, "all are listed", func() bool {
-		names := c.names(t)
-		return slices.Contains(names, "one") && slices.Contains(names, "two") && slices.Contains(names, "three") && slices.Contains(names, "four")
-	})
 }

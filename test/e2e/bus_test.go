@@ -126,10 +126,3 @@ func awaitInstances(t testing.TB, nats, name string, n int) {
 		}
 	}
 }
-
-// named is a service with one tool, both of that name.
-func named(name string) *service.Service {
-	s := service.New(name)
-	service.AddTool(s, service.Tool{Name: name}, func(context.Context, *service.Call, struct{}) (string, error) { return name, nil })
-	return s
-}

@@ -29,6 +29,8 @@ func (f *fleetOfCanaries) headers() (all []http.Header) {
 		http.Header{"Authorization": {"DPoP " + c["bound token"]}, "Dpop": {c["proof"]}},
 		http.Header{"Authorization": {"Basic " + c["password"]}},
 		http.Header{"Authorization": {c["password"], "Bearer " + c["good token"]}},
+		http.Header{"Authorization": {c["good token"]}},
+		http.Header{"Authorization": {"Bearer " + c["API key"] + ", " + c["API key"]}},
 		http.Header{"X-Custom-Auth": {c["API key"]}},
 		http.Header{"X-Custom-Auth": {c["custom"]}},
 		http.Header{"Authorization": {"Bearer " + c["good token"]}, "Cookie": {"session=" + c["cookie"]}, "X-Api-Key": {c["x-api-key"]}, "Baggage": {"k=" + c["baggage"]}},

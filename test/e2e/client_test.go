@@ -30,7 +30,6 @@ type client struct {
 	*mcp.ClientSession
 	changed  chan struct{} // tools/list_changed
 	progress chan *mcp.ProgressNotificationParams
-	logs     chan *mcp.LoggingMessageParams
 	// listens is closed when the stream of notifications is open.
 	listens chan struct{}
 }
@@ -54,13 +53,11 @@ type place struct {
 func connect(t testing.TB, k kind, at place) *client {
 	t.Helper()
 	c := &client{
-		changed: make(chan struct{}, 64), progress: make(chan *mcp.ProgressNotificationParams, 256),
-		logs: make(chan *mcp.LoggingMessageParams, 256), listens: make(chan struct{}),
+		changed: make(chan struct{}, 64), progress: make(chan *mcp.ProgressNotificationParams, 256), listens: make(chan struct{}),
 	}
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, &mcp.ClientOptions{
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { c.changed <- struct{}{} },
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress <- r.Params },
-		LoggingMessageHandler:       func(_ context.Context, r *mcp.LoggingMessageRequest) { c.logs <- r.Params },
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
 		},

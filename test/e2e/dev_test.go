@@ -14,22 +14,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// TestDevHealth asks a whole Busbar how it is.
-func TestDevHealth(t *testing.T) {
-	t.Parallel()
-	_, dev := startDev(t)
-	for _, path := range []string{"/healthz", "/readyz"} {
-		resp, err := http.Get(strings.TrimSuffix(dev.mcp, "/mcp") + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s answers %s", path, resp.Status)
-		}
-	}
-}
-
 // Metrics on loopback are open as long as a program authenticates nobody, and ask for a token otherwise.
 func TestMetricsOfPrograms(t *testing.T) {
 	t.Parallel()
@@ -103,18 +87,6 @@ func TestDevTwice(t *testing.T) {
 	third := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dev.data)
 	if got := third.awaitReady(); got.data != dev.data {
 		t.Errorf("the third says %+v", got)
-	}
-}
-
-// TestDevKilled starts again on the data of a process that was killed.
-func TestDevKilled(t *testing.T) {
-	t.Parallel()
-	first, dev := startDev(t)
-	first.kill()
-	second := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dev.data)
-	again := second.awaitReady()
-	if m := send(t, modernCall(t, again.mcp, "1", "analyzeText", analyze)).message; m.Error != nil {
-		t.Error(m.Error)
 	}
 }
 

@@ -31,46 +31,6 @@ func awaitAnalyze(t testing.TB, url string) {
 	})
 }
 
-// TestTextRestarts ends and restarts the text service while clients call it.
-func TestTextRestarts(t *testing.T) {
-	t.Parallel()
-	for _, way := range []struct {
-		name   string
-		signal syscall.Signal
-		// fine are the failures a caller may see, by reason and executed.
-		fine []string
-	}{
-		// A call that runs when a process is killed is lost, and says so.
-		{"killed", syscall.SIGKILL, []string{"unavailable/no", "unavailable/unknown", "peer_lost/unknown", "unknown_tool/no"}},
-		// A service that is asked to stop finishes what it has; later calls find
-		// nobody.
-		{"stopped", syscall.SIGTERM, []string{"unavailable/no", "unknown_tool/no"}},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			t.Parallel()
-			nats := bustest.Server(t)
-			_, edge := startEdge(t, nats)
-			text := startText(t, nats, 1)
-			l := startLoad(t, edge.mcp, 4, "analyzeText", analyze)
-			l.succeeds(t, 5*time.Second+slack, "calls succeed at first")
-			for range 3 {
-				text.signal(way.signal)
-				if code := text.wait(5 * time.Second); way.signal == syscall.SIGTERM && code != 0 {
-					t.Errorf("text exited with %d", code)
-				}
-				seen := l.count()
-				eventually(t, "calls go on while there is no text", func() bool { return l.count() > seen+20 })
-				text = start(t, "text", "--nats", nats)
-				took := l.succeeds(t, 5*time.Second+slack, "calls succeed after the restart")
-				t.Logf("calls succeed %v after the restart", took.Round(time.Millisecond))
-			}
-			r := judge(l.finish())
-			t.Log(r)
-			allow(t, r, 2*time.Second, way.fine...)
-		})
-	}
-}
-
 // TestRollingRestart replaces the instances of a service one by one: no call
 // fails.
 func TestRollingRestart(t *testing.T) {
@@ -94,52 +54,8 @@ func TestRollingRestart(t *testing.T) {
 	allow(t, r, 2*time.Second)
 }
 
-// TestHungInstance stops one of two instances in its tracks. It goes on being
-// given calls until the bus notices; those end, and most are repeated.
-func TestHungInstance(t *testing.T) {
-	t.Parallel()
-	nats := bustest.Server(t)
-	_, edge := startEdge(t, nats)
-	hung := startText(t, nats, 1)
-	startText(t, nats, 2)
-	awaitAnalyze(t, edge.mcp)
-	l := startLoad(t, edge.mcp, 4, "analyzeText", analyze)
-	l.succeeds(t, 5*time.Second+slack, "calls succeed at first")
-	stopped := time.Now()
-	hung.signal(syscall.SIGSTOP)
-	for _, c := range l.after(t, stopped, 5*time.Second) {
-		if c.took > 1500*time.Millisecond+slack {
-			t.Errorf("a call took %v", c.took)
-		}
-	}
-	hung.signal(syscall.SIGCONT)
-	r := judge(l.finish())
-	t.Log(r)
-	allow(t, r, 2*time.Second, "peer_lost/unknown")
-	// Calls and repetitions go to either instance by chance: about one in four
-	// meets the hung one twice.
-	if r.failed*2 > r.total {
-		t.Errorf("%d of %d calls failed although they may be repeated", r.failed, r.total)
-	}
-}
-
 // slack is for a machine that is busy with other tests.
 const slack = 6 * time.Second
-
-// after waits and returns the calls that began since.
-func (l *load) after(t testing.TB, since time.Time, wait time.Duration) []call {
-	t.Helper()
-	within(t, wait+time.Second, "time passes", func() bool { return time.Since(since) > wait })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var calls []call
-	for _, c := range l.calls {
-		if c.began.After(since) {
-			calls = append(calls, c)
-		}
-	}
-	return calls
-}
 
 // allow fails the test for calls that took too long, and for failures of other
 // kinds than those listed.

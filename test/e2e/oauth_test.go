@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -154,7 +153,11 @@ func TestLogIn(t *testing.T) {
 				if err != nil || token.RefreshToken == "" {
 					t.Fatalf("no refresh token: %v", err)
 				}
-				refusedTokens(t, dev, token.AccessToken)
+				for bearer, want := range map[string]int{token.AccessToken: http.StatusOK, token.AccessToken + "x": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+					if got := tools(t, dev.mcp, bearer); got != want {
+						t.Errorf("a token of %d bytes: %d, want %d", len(bearer), got, want)
+					}
+				}
 			})
 		}
 	}
@@ -172,37 +175,6 @@ func TestLogIn(t *testing.T) {
 			t.Errorf("logged in %d times", n)
 		}
 	})
-}
-
-// refusedTokens changes a good token in ways that make it nobody's.
-func refusedTokens(t *testing.T, dev ready, token string) {
-	t.Helper()
-	parts := strings.Split(token, ".")
-	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"at+jwt"}`))
-	var claims map[string]any
-	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(raw, &claims) != nil {
-		t.Fatal("no claims")
-	}
-	claims["sub"] = "bob"
-	forged, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		token string
-		want  int
-	}{
-		"good":            {token, http.StatusOK},
-		"none":            {none + "." + parts[1] + ".", http.StatusUnauthorized},
-		"none, signed":    {none + "." + parts[1] + "." + parts[2], http.StatusUnauthorized},
-		"of another user": {parts[0] + "." + base64.RawURLEncoding.EncodeToString(forged) + "." + parts[2], http.StatusUnauthorized},
-		"nothing":         {"", http.StatusUnauthorized},
-	} {
-		if got := tools(t, dev.mcp, c.token); got != c.want {
-			t.Errorf("token %s: %d, want %d", name, got, c.want)
-		}
-	}
 }
 
 // tools is the status of a list of tools, for a token.
@@ -279,27 +251,5 @@ func TestLogInAgain(t *testing.T) {
 	third := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", data)
 	if plain := third.awaitReady(); plain.oauth != "" || tools(t, plain.mcp, "") != http.StatusOK {
 		t.Errorf("asks for a login: %+v", plain)
-	}
-}
-
-// TestLogInByFile has the development server stand in for the one of a policy file.
-func TestLogInByFile(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "access.yaml")
-	policy := `
-roles:
-  analyst: {allow: [tools/analyzeText]}
-principals:
-  anna: {tenant: acme}
-oauth:
-  - {issuer: https://id.example.com, audience: https://mcp.example.com/mcp, scopes: {"text": [analyst]}}
-`
-	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, dev := startDev(t, "--oauth", "--oauth-listen", "127.0.0.1:0", "--access", file)
-	session, _ := logIn(t, dev.mcp, modern, &person{user: "anna"}, registration)
-	if names := (&client{ClientSession: session}).names(t); !slices.Equal(names, []string{"analyzeText"}) {
-		t.Errorf("anna may use %v", names)
 	}
 }

@@ -212,17 +212,6 @@ func TestStdioServiceFails(t *testing.T) {
 	}
 }
 
-// TestStdioOutputClosed has the client stop listening.
-func TestStdioOutputClosed(t *testing.T) {
-	t.Parallel()
-	p := start(t, "busbar", "stdio", "--data-dir", t.TempDir())
-	_ = p.stdout.(io.Closer).Close()
-	if _, err := io.WriteString(p.stdin, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	p.wait(bustest.Patience)
-}
-
 // TestStdioEnd ends the input, the output, or the process, with a call in
 // flight.
 func TestStdioEnd(t *testing.T) {

@@ -84,11 +84,20 @@ func TestTLSEverywhere(t *testing.T) {
 	if code, out, said := busbar(t, nil, "access", "who", "--url", "https://"+u.Host, "--ca", ca.File, "--cert", anna.Cert, "--key", anna.Key); code != 0 || !strings.Contains(out, "anna") || !strings.Contains(out, "acme") {
 		t.Errorf("anna is, with exit %d, %q %q", code, out, said)
 	}
+	env := []string{"SSL_CERT_FILE=" + ca.File, "BUSBAR_URL=https://" + u.Host}
+	calls := filepath.Join(t.TempDir(), "calls.jsonl")
+	if err := os.WriteFile(calls, []byte(strings.Repeat(`{"name":"analyzeText","parameters":{"text":"One bus."}}`+"\n", 200)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := busbar(t, env, "batch", "--cert", anna.Cert, "--key", anna.Key, calls); code != 0 || strings.Count(out, `"wordCount":2`) != 200 {
+		t.Errorf("a batch: exit %d, %d lines, %q", code, strings.Count(out, "\n"), said)
+	}
 	for name, c := range map[string]struct {
 		code int
 		says []string
 		run  func() (int, string, string)
 	}{
+		"a token that nobody has": {3, []string{"unauthenticated"}, func() (int, string, string) { return busbar(t, append(env, "BUSBAR_TOKEN=secret"), "tools") }},
 		"anna, of what is not hers": {3, []string{"unknown_tool"}, func() (int, string, string) {
 			return call(nil, "text_processor", "--cert", anna.Cert, "--key", anna.Key)
 		}},

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"time"
 )
@@ -26,21 +24,4 @@ func within(t testing.TB, limit time.Duration, what string, ok func() bool) time
 		time.Sleep(min(max(waited/10, 10*time.Millisecond), 100*time.Millisecond))
 	}
 	return time.Since(began)
-}
-
-func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	return ctx, cancel
-}
-
-// member is the value at a path of names with dots between them.
-func member(object map[string]any, path string) (any, bool) {
-	name, rest, deeper := strings.Cut(path, ".")
-	v, there := object[name]
-	if !deeper {
-		return v, there
-	}
-	inner, _ := v.(map[string]any)
-	return member(inner, rest)
 }

@@ -25,8 +25,14 @@ type stream struct {
 		Leader string `json:"leader"`
 	} `json:"cluster"`
 	State struct {
-		Messages uint64 `json:"messages"`
+		Messages uint64  `json:"messages"`
+		Bytes    float64 `json:"bytes"`
 	} `json:"state"`
+	Config struct {
+		Retention string  `json:"retention"`
+		MaxBytes  float64 `json:"max_bytes"`
+		MaxAge    int64   `json:"max_age"` // nanoseconds
+	} `json:"config"`
 }
 
 // ask asks a NATS server for how it does.
@@ -38,26 +44,31 @@ func (w *world) ask(ctx context.Context, server, path string, into any) error {
 	return err
 }
 
+// streamsAt returns the streams that a server has.
+func (w *world) streamsAt(ctx context.Context, server string) (all []stream, err error) {
+	var said struct {
+		Accounts []struct {
+			Streams []stream `json:"stream_detail"`
+		} `json:"account_details"`
+	}
+	err = w.ask(ctx, server, "/jsz?accounts=1&streams=1&config=1", &said)
+	for _, a := range said.Accounts {
+		all = append(all, a.Streams...)
+	}
+	return all, err
+}
+
 // stream returns a stream as its leader has it, by its own name or a bucket's.
 func (w *world) stream(ctx context.Context, name string) (s stream, leader string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
 		for _, server := range servers {
-			var said struct {
-				Accounts []struct {
-					Streams []stream `json:"stream_detail"`
-				} `json:"account_details"`
-			}
-			if w.ask(ctx, server, "/jsz?accounts=1&streams=1", &said) != nil {
-				continue
-			}
-			for _, a := range said.Accounts {
-				for _, s := range a.Streams {
-					// A server has the name of its host, which is an address here.
-					if (s.Name == name || s.Name == "KV_"+name) && strings.HasPrefix(w.fleet.At(server, ""), s.Cluster.Leader+":") {
-						return s, server, nil
-					}
+			all, _ := w.streamsAt(ctx, server)
+			for _, s := range all {
+				// A server has the name of its host, which is an address here.
+				if (s.Name == name || s.Name == "KV_"+name) && strings.HasPrefix(w.fleet.At(server, ""), s.Cluster.Leader+":") {
+					return s, server, nil
 				}
 			}
 		}

@@ -23,6 +23,8 @@ type figure struct {
 	// short is how long calls are made by default, long with --full.
 	short, long time.Duration
 	without     []string
+	// broad: clients make calls of every kind at every door, and none may fail while nothing is away.
+	broad bool
 	// file is one more of this directory that the fleet is made of.
 	file string
 	// prepare comes before the fleet starts.

@@ -18,13 +18,14 @@ import (
 )
 
 type commandLine struct {
-	Figures []string      `arg:"" placeholder:"FIGURE" help:"Which: ${figures}; all, or smoke."`
+	Figures []string      `arg:"" placeholder:"FIGURE" help:"Which: ${figures}; all, smoke, or soak."`
 	Seed    uint64        `default:"1" help:"Decides who calls what, and what is taken away when (default ${default})."`
 	For     time.Duration `placeholder:"TIME" help:"How long each figure makes calls; each has its own default."`
 	Full    bool          `help:"As long and as much as the published figures want."`
 	Streams int           `default:"1000" help:"Idle streams of h7; a tenth as many readers are stuck (default ${default})."`
 	Workers int           `default:"12" help:"Clients at any time (default ${default})."`
 	Bugs    string        `placeholder:"TEXT" help:"Of proof, only bugs with this in their name; each takes one to two minutes."`
+	Calm    bool          `help:"Of soak: take nothing away."`
 	Report  string        `placeholder:"FILE" help:"Write the report there as well, in Markdown."`
 	Dir     string        `placeholder:"DIR" help:"Keep the fleet's data, logs and histories there. Default: a directory that is removed when nothing was found."`
 }
@@ -60,8 +61,10 @@ func (cl commandLine) run(ctx context.Context) (err error) {
 		switch i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name }); {
 		case name == "all":
 			chosen = append(chosen, figures...)
-		case name == "smoke":
+		case name == smoke.name:
 			chosen = append(chosen, smoke)
+		case name == soak.name:
+			chosen = append(chosen, soak)
 		case i < 0:
 			return fmt.Errorf("there is no figure %q; --help lists them", name)
 		default:
@@ -109,7 +112,7 @@ func (cl commandLine) run(ctx context.Context) (err error) {
 // one runs a figure on a fleet of its own.
 func (cl commandLine) one(ctx context.Context, f figure, root, dir string) (r *result, err error) {
 	r = &result{figure: f.name, what: f.what, began: time.Now()}
-	w := &world{root: root, dir: dir, seed: cl.Seed, full: cl.Full, workers: cl.Workers, streams: cl.Streams, bugs: cl.Bugs, result: r}
+	w := &world{root: root, dir: dir, seed: cl.Seed, full: cl.Full, workers: cl.Workers, streams: cl.Streams, bugs: cl.Bugs, broad: f.broad, calm: cl.Calm, result: r}
 	if w.length = f.short; cl.Full {
 		w.length = f.long
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -60,7 +59,7 @@ func prove(ctx context.Context, w *world) error {
 // run has clients call a fleet with a bug.
 func (w *world) run(ctx context.Context, bug planted, program string) error {
 	w.result = &result{}
-	w.edges, w.notOfEdge = nil, nil
+	w.edges, w.died, w.notOfEdge, w.ledgers = nil, nil, nil, nil
 	for _, part := range runs[bug.program] {
 		w.fleet.Use(part, program)
 		if err := w.again(ctx, part); err != nil {
@@ -76,7 +75,7 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 		}
 	}
 	w.length = 4 * time.Second
-	if bug.kills {
+	if bug.kills || len(bug.beside) > 0 { // it shows when messages meet at the right moment
 		w.length = 25 * time.Second
 	}
 	w.seed++ // keys of their own
@@ -109,28 +108,9 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 
 // build builds a program with a bug; the checkout stays as it is.
 func (w *world) build(ctx context.Context, bug planted, dir string) (string, error) {
-	files, err := bug.change(w.root)
+	list, err := overlay(w.root, bug.edits, dir)
 	if err != nil {
-		return "", err
-	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(to, []byte(files[name]), 0o644); err != nil {
-			return "", err
-		}
-		overlay.Replace[filepath.Join(w.root, name)] = to
-	}
-	raw, err := json.Marshal(overlay)
-	if err != nil {
-		return "", err
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, raw, 0o644); err != nil {
-		return "", err
+		return "", fmt.Errorf("%q: %w", bug.name, err)
 	}
 	program := filepath.Join(dir, path.Base(bug.program))
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-overlay", list, "-o", program, "./"+bug.program)
@@ -139,4 +119,29 @@ func (w *world) build(ctx context.Context, bug planted, dir string) (string, err
 		return "", fmt.Errorf("build with %q: %w\n%s", bug.name, err, out)
 	}
 	return program, nil
+}
+
+// overlay writes the files that edits change, and the list of them for "go build".
+func overlay(root string, edits []edit, dir string) (list string, err error) {
+	files, err := edited(root, edits)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for name, source := range files {
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(to, source, 0o644); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, name)] = to
+	}
+	raw, err := json.Marshal(struct{ Replace map[string]string }{replace})
+	if err != nil {
+		return "", err
+	}
+	list = filepath.Join(dir, "overlay.json")
+	return list, os.WriteFile(list, raw, 0o644)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -48,9 +49,13 @@ func (r *result) found(f ...oracle.Finding) {
 func (r *result) counts(run oracle.Run) {
 	kinds := map[history.Kind]int{}
 	failed := map[history.Kind]int{}
+	doors, failedAt := map[string]int{}, map[string]int{}
 	ok, no, unknown, tries := 0, 0, 0, 0
 	for _, c := range run.Calls {
 		kinds[c.Kind]++
+		if doors[c.Door]++; !c.OK() {
+			failedAt[c.Door]++
+		}
 		tries += len(c.Tries)
 		switch {
 		case c.OK():
@@ -69,6 +74,11 @@ func (r *result) counts(run oracle.Run) {
 		each = append(each, fmt.Sprintf("%s %d (%d)", k, kinds[k], failed[k]))
 	}
 	r.row("of each kind (not ok)", "", "%s", strings.Join(each, ", "))
+	each = nil
+	for _, d := range sorted(doors) {
+		each = append(each, fmt.Sprintf("%s %d (%d)", d, doors[d], failedAt[d]))
+	}
+	r.row("at each door (not ok)", "", "%s", strings.Join(each, ", "))
 	r.row("effects in the ledger, rows of the trail", "", "%d, %d", len(run.Ran), len(run.Trail))
 }
 
@@ -83,26 +93,15 @@ func sorted[K ~string, V any](m map[K]V) []K {
 
 // watchLoad notes how busy the machine is.
 func (r *result) watchLoad() (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for tick := time.NewTicker(2 * time.Second); ; {
-			var one float64
-			if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
-				_, _ = fmt.Sscan(string(raw), &one)
-			}
-			r.mu.Lock()
-			r.load = append(r.load, one)
-			r.mu.Unlock()
-			select {
-			case <-tick.C:
-			case <-done:
-				tick.Stop()
-				return
-			}
+	return ticking(2*time.Second, func(context.Context) {
+		var one float64
+		if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
+			_, _ = fmt.Sscan(string(raw), &one)
 		}
-	}()
-	return func() { close(done); <-ended }
+		r.mu.Lock()
+		r.load = append(r.load, one)
+		r.mu.Unlock()
+	})
 }
 
 // quantile of durations; 0 of none.

@@ -19,16 +19,11 @@ type variant struct {
 
 var (
 	// A network may deliver a message twice.
-	sendsTwice = variant{"every request and permit is sent twice", "edge-2", busbarProgram, []edit{
-		{busDir + "swap.go", "	err := c.nc.PublishRequest(subject, reply, data)\n	if err != nil && !c.nc.IsClosed() {", "	err := c.nc.PublishRequest(subject, reply, data)\n	_ = c.nc.PublishRequest(subject, reply, data)\n	if err != nil && !c.nc.IsClosed() {"},
-		{busDir + "permit.go", "		err = a.caller.conn.nc.PublishMsg(msg)", "		_ = a.caller.conn.nc.PublishMsg(msg)\n		err = a.caller.conn.nc.PublishMsg(msg)"},
-	}}
+	sendsTwice = variant{"every request and permit is sent twice", "edge-2", busbarProgram, []edit{{"request-twice", twice}, {"permit-twice", twice}}}
 	// This is the clock of the bus's protocol: deadlines, announcements, seals. For other times a
 	// program's libraries ask this machine.
-	behind = variant{"2 min behind", "edge-2", busbarProgram, []edit{
-		{busDir + "conn.go", "c.now = time.Now\n", "c.now = func() time.Time { return time.Now().Add(-2 * time.Minute) }\n"}}}
-	ahead = variant{"45 s ahead", "ledger-2", ledgerProgram, []edit{
-		{busDir + "conn.go", "c.now = time.Now\n", "c.now = func() time.Time { return time.Now().Add(45 * time.Second) }\n"}}}
+	behind = variant{"2 min behind", "edge-2", busbarProgram, []edit{{"clock", swap("time.Now", "func() time.Time { return time.Now().Add(-2 * time.Minute) }")}}}
+	ahead  = variant{"45 s ahead", "ledger-2", ledgerProgram, []edit{{"clock", swap("time.Now", "func() time.Time { return time.Now().Add(45 * time.Second) }")}}}
 )
 
 // become has parts run as variants.

@@ -40,6 +40,7 @@ type world struct {
 	full             bool
 	workers, streams int
 	bugs             string // of those that are planted
+	broad, calm      bool   // all doors and kinds of calls; nothing is taken away
 	runs             int    // of clients, so far
 	old              bool   // the fleet began with the previous release
 	length           time.Duration
@@ -50,8 +51,10 @@ type world struct {
 	toBus, toLedger, toDB *link.Link
 	disks                 []string // that are mounted
 
-	mu               sync.Mutex
-	edges, notOfEdge []oracle.Span
+	mu                              sync.Mutex
+	edges, died, notOfEdge, ledgers []oracle.Span
+	outages                         []outage
+	still                           []outage // what stood still by itself
 }
 
 // up starts the fleet, at addresses that nobody uses.
@@ -78,7 +81,7 @@ func (w *world) up(ctx context.Context, f figure) error {
 	}
 	w.fleet, err = fleet.New(ctx, fleet.Options{
 		Root: w.root, Dir: w.dir, Profile: "fleet", Files: files,
-		Without: append(f.without, notHere...), Network: network, Out: log,
+		Without: slices.DeleteFunc(append(f.without, notHere...), func(part string) bool { return f.broad && strings.HasPrefix(part, "batch") }), Network: network, Out: log,
 	})
 	if err != nil {
 		return err
@@ -114,6 +117,9 @@ func (w *world) usable(ctx context.Context) error {
 			a := caller.REST(ctx, edge, caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"up"}`, uri), Key: uri})
 			b := caller.REST(ctx, edge, caller.Call{Tool: "look", Arguments: `{"key":"up"}`})
 			c := caller.REST(ctx, edge, caller.Call{Tool: "analyzeText", Arguments: `{"text":"up"}`})
+			if w.broad && c.OK {
+				c = caller.REST(ctx, edge, caller.Call{Tool: "batch", Arguments: `{"calls":[{"name":"look","arguments":{"key":"up"}}]}`})
+			}
 			if a.OK && b.OK && c.OK {
 				break
 			}
@@ -159,6 +165,9 @@ func (w *world) away(part string, f func() error) error {
 		w.edges = append(w.edges, s)
 	} else {
 		w.notOfEdge = append(w.notOfEdge, s)
+		if strings.HasPrefix(part, "ledger") || strings.HasPrefix(part, "nats") {
+			w.ledgers = append(w.ledgers, s)
+		}
 	}
 	return err
 }
@@ -166,9 +175,16 @@ func (w *world) away(part string, f func() error) error {
 // kill kills a part, leaves it away for a while, and starts it.
 func (w *world) kill(ctx context.Context, part string, away time.Duration) error {
 	return w.away(part, func() error {
+		s := oracle.Span{From: time.Now()}
 		if err := w.fleet.Signal(part, syscall.SIGKILL); err != nil {
 			return err
 		}
+		s.To = time.Now().Add(time.Second)
+		w.mu.Lock()
+		if strings.HasPrefix(part, "edge") {
+			w.died = append(w.died, s)
+		}
+		w.mu.Unlock()
 		_ = pause(ctx, away)
 		return w.fleet.Start(context.WithoutCancel(ctx), part)
 	})
@@ -199,8 +215,10 @@ func pause(ctx context.Context, d time.Duration) error {
 // a while after the last fault.
 func (w *world) under(ctx context.Context, l load.Load, faults func(context.Context) error) ([]history.Call, error) {
 	began := time.Now().Add(-time.Second)
-	h := &history.History{}
-	l.Seed, l.History = w.seed, h
+	if l.History == nil {
+		l.History = &history.History{}
+	}
+	l.Seed, l.Broad = w.seed, w.broad
 	if l.Edges == nil {
 		l.Edges = w.addresses()
 	}
@@ -236,9 +254,9 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	if failed != nil {
 		return nil, failed
 	}
-	calls := h.Calls()
+	calls := l.History.Calls()
 	w.runs++
-	if err := h.Write(filepath.Join(w.dir, fmt.Sprintf("history-%d.jsonl", w.runs))); err != nil {
+	if err := l.History.Write(filepath.Join(w.dir, fmt.Sprintf("history-%d.jsonl", w.runs))); err != nil {
 		return nil, err
 	}
 	r, found, err := w.judged(ctx, calls, began)
@@ -255,7 +273,10 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 func (w *world) judged(ctx context.Context, calls []history.Call, began time.Time) (r oracle.Run, found []oracle.Finding, err error) {
 	late := func(f oracle.Finding) bool { return f.Oracle == oracle.Begun || f.Oracle == oracle.Ended }
 	for deadline := time.Now().Add(trailTime); ; {
-		r = oracle.Run{Calls: calls, EdgesKilled: w.edges, ServicesKilled: w.notOfEdge}
+		r = oracle.Run{
+			Calls: calls, EdgesKilled: w.edges, ServicesKilled: w.notOfEdge, LedgersKilled: w.ledgers, EdgesDied: w.died,
+			Strict: w.broad, Away: w.spans(&w.outages), Still: w.spans(&w.still),
+		}
 		if r.Trail, err = w.trail(ctx, began); err != nil {
 			return r, nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 // door sends MCP's messages as they are written and returns the answers.
@@ -43,7 +44,7 @@ type streamable struct{ url, session, version string }
 
 func (d *streamable) send(t *testing.T, body string) (answer []byte, notes [][]byte) {
 	t.Helper()
-	h := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+	h := map[string]string{"Accept": caller.BothForms}
 	if d.session != "" {
 		h["Mcp-Session-Id"], h["MCP-Protocol-Version"] = d.session, d.version
 	}
@@ -89,19 +90,11 @@ func exchangeOnce(t *testing.T, method, url, body string, header map[string]stri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var headers []string
 	for name, v := range header {
-		r.Header.Set(name, v)
+		headers = append(headers, name, v)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
+	resp, got, err := caller.Request(ctx, method, strings.TrimPrefix(url, "http://"), "", body, headers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,17 +261,13 @@ func (s *stream) send(t *testing.T, body string) (answer []byte, notes [][]byte)
 // post sends a message. Text that is not a message is refused at once.
 func (s *stream) post(t *testing.T, body string) (refused bool, answer []byte) {
 	t.Helper()
-	resp, got := exchange(t, http.MethodPost, s.url, body, map[string]string{"Content-Type": "application/json"})
+	resp, got := exchange(t, http.MethodPost, s.url, body, nil)
 	return resp.StatusCode != http.StatusAccepted, got
 }
 
 // call is one request over HTTP.
 func call(t *testing.T, base, method, path, body string) (status int, answer []byte) {
 	t.Helper()
-	h := map[string]string{}
-	if body != "" {
-		h["Content-Type"] = "application/json"
-	}
-	resp, got := exchange(t, method, base+path, body, h)
+	resp, got := exchange(t, method, base+path, body, nil)
 	return resp.StatusCode, got
 }

@@ -70,8 +70,19 @@ func shop() *service.Service {
 	return s
 }
 
+// within is a path in a toolset; none is all there is.
+func within(path, set string) string {
+	if set == "" {
+		return path
+	}
+	return path + "/" + set
+}
+
 // through is md with a toolset.
 func through(t *testing.T, token, set string) context.Context {
+	if set == "" {
+		return md(t, token)
+	}
 	return metadata.AppendToOutgoingContext(md(t, token), "busbar-toolset", set)
 }
 
@@ -82,7 +93,7 @@ func (w *world) modernAt(t *testing.T, token, set, method, name, params string) 
 	if name != "" {
 		headers = append(headers, "Mcp-Name", name)
 	}
-	return w.do(t, token, "POST", "/mcp/"+set, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+meta+`}}`, headers...)
+	return w.do(t, token, "POST", within("/mcp", set), `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+meta+`}}`, headers...)
 }
 
 // deskDoors are the ways to one tool, each with arguments as JSON; and to all of them.
@@ -96,22 +107,25 @@ var deskDoors = map[string]struct {
 		return w.modernAt(t, token, set, "tools/list", "", "")
 	}},
 	"MCP 2025-06-18": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
-		return w.do(t, token, "POST", "/mcp/"+set, legacy("7", "tools/call", `"name":"`+tool+`","arguments":`+arguments), mcp.HeaderProtocolVersion, mcp.V20250618)
+		return w.do(t, token, "POST", within("/mcp", set), legacy("7", "tools/call", `"name":"`+tool+`","arguments":`+arguments), mcp.HeaderProtocolVersion, mcp.V20250618)
 	}, func(t *testing.T, w *world, token, set string) answer {
-		return w.do(t, token, "POST", "/mcp/"+set, legacy("7", "tools/list", ""), mcp.HeaderProtocolVersion, mcp.V20250618)
+		return w.do(t, token, "POST", within("/mcp", set), legacy("7", "tools/list", ""), mcp.HeaderProtocolVersion, mcp.V20250618)
 	}},
 	"REST": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
+		if set == "" {
+			return w.tool(t, token, tool, arguments)
+		}
 		return w.do(t, token, "POST", "/toolsets/"+set+"/tools/"+tool, arguments)
 	}, func(t *testing.T, w *world, token, set string) answer {
 		return w.do(t, token, "GET", "/toolsets/"+set+"/tools", "")
 	}},
 	"envelope": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
-		return w.do(t, token, "POST", "/v1/"+set, `{"version":"1.0","action":{"name":"`+tool+`","parameters":`+arguments+`}}`)
+		return w.do(t, token, "POST", within("/v1", set), `{"version":"1.0","action":{"name":"`+tool+`","parameters":`+arguments+`}}`)
 	}, nil},
 	"GraphQL": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
-		return w.do(t, token, "POST", "/graphql/"+set, `{"query":"mutation($p:JSON){executeTool(input:{name:\"`+tool+`\",parameters:$p}){content{text}}}","variables":{"p":`+arguments+`}}`)
+		return w.do(t, token, "POST", within("/graphql", set), `{"query":"mutation($p:JSON){executeTool(input:{name:\"`+tool+`\",parameters:$p}){content{text}}}","variables":{"p":`+arguments+`}}`)
 	}, func(t *testing.T, w *world, token, set string) answer {
-		return w.do(t, token, "POST", "/graphql/"+set, `{"query":"{getTools{name description}}"}`)
+		return w.do(t, token, "POST", within("/graphql", set), `{"query":"{getTools{name description}}"}`)
 	}},
 	"gRPC": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
 		stream, err := w.edges[1].grpc.CallTool(through(t, token, set), &gatewayv1.CallToolRequest{Name: tool, ArgumentsText: arguments})
@@ -130,12 +144,18 @@ var deskDoors = map[string]struct {
 		return said(r.String(), err)
 	}},
 	"WebSocket": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
-		s := w.socket(t, token, "/ws/"+set, "busbar")
+		if token == nobody {
+			return answer{status: http.StatusUnauthorized} // it does not get that far: see test/doors
+		}
+		s := w.socket(t, token, within("/ws", set), "busbar")
 		s.send(`{"type":"tool_request","id":7,"data":{"name":"` + tool + `","parameters":` + arguments + `}}`)
 		return s.until(`"id":`) // null of what cannot be read
 	}, nil},
 	"MCP over a WebSocket": {func(t *testing.T, w *world, token, set, tool, arguments string) answer {
-		s := w.socket(t, token, "/ws/"+set, "mcp")
+		if token == nobody {
+			return answer{status: http.StatusUnauthorized}
+		}
+		s := w.socket(t, token, within("/ws", set), "mcp")
 		s.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `,` + meta + `}}`)
 		return s.until(`"jsonrpc"`)
 	}, nil},

@@ -1,15 +1,12 @@
 package tenants
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -39,51 +36,23 @@ func (w *world) withWorkspace(t *testing.T) (top string) {
 	return top
 }
 
-// files are the ways to a file, by its path in the workspace.
-var files = map[string]func(t *testing.T, w *world, token, path string) answer{
-	"filesystem_read": func(t *testing.T, w *world, token, path string) answer {
-		return w.tool(t, token, "filesystem_read", `{"path":"`+path+`"}`)
-	},
-	"filesystem_search": func(t *testing.T, w *world, token, path string) answer {
-		return w.tool(t, token, "filesystem_search", `{"path":"`+path+`","query":"ONLY"}`)
-	},
-	"git_status": func(t *testing.T, w *world, token, path string) answer {
-		return w.tool(t, token, "git_status", `{"path":"`+path+`"}`)
-	},
-	"2025-06-18": func(t *testing.T, w *world, token, path string) answer {
-		return w.do(t, token, "POST", "/mcp", legacy("1", "tools/call", `"name":"filesystem_read","arguments":{"path":"`+path+`"}`))
-	},
-	"GraphQL": func(t *testing.T, w *world, token, path string) answer {
-		return w.do(t, token, "POST", "/graphql", `{"query":"mutation{executeTool(input:{name:\"filesystem_read\",parameters:{path:\"`+path+`\"}}){content{text}}}"}`)
-	},
-	"gRPC": func(t *testing.T, w *world, token, path string) answer {
-		s, err := w.edges[1].grpc.CallTool(md(t, token), &gatewayv1.CallToolRequest{Name: "filesystem_read", Arguments: []byte(`{"path":"` + path + `"}`)})
-		if err != nil {
-			t.Fatal(err)
+// files are the ways to a file, by its path in the workspace: two tools over REST, and one at every
+// door.
+func files() map[string]func(t *testing.T, w *world, token, path string) answer {
+	all := map[string]func(t *testing.T, w *world, token, path string) answer{
+		"filesystem_search": func(t *testing.T, w *world, token, path string) answer {
+			return w.tool(t, token, "filesystem_search", `{"path":"`+path+`","query":"ONLY"}`)
+		},
+		"git_status": func(t *testing.T, w *world, token, path string) answer {
+			return w.tool(t, token, "git_status", `{"path":"`+path+`"}`)
+		},
+	}
+	for way, door := range deskDoors {
+		all[way] = func(t *testing.T, w *world, token, path string) answer {
+			return door.call(t, w, token, "", "filesystem_read", `{"path":"`+path+`"}`)
 		}
-		var all strings.Builder
-		for {
-			m, err := s.Recv()
-			if err != nil && !errors.Is(err, io.EOF) {
-				return said("", err)
-			}
-			if err != nil {
-				return said(all.String(), nil)
-			}
-			all.WriteString(m.String())
-		}
-	},
-	"1.0": func(t *testing.T, w *world, token, path string) answer {
-		return w.do(t, token, "POST", "/v1", `{"version":"1.0","action":{"name":"filesystem_read","parameters":{"path":"`+path+`"}}}`)
-	},
-	"/ws": func(t *testing.T, w *world, token, path string) answer {
-		if token == nobody {
-			return answer{status: http.StatusUnauthorized}
-		}
-		s := w.socket(t, token, "/ws", "")
-		s.send(`{"type":"tool_request","id":7,"data":{"name":"filesystem_read","parameters":{"path":"` + path + `"}}}`)
-		return s.until(`"id":7`)
-	},
+	}
+	return all
 }
 
 // A root of a tenant does not exist for others, at any door: not in reads, lists, completions or
@@ -92,7 +61,7 @@ func TestWorkspaceOfATenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	top := w.withWorkspace(t)
-	for way, try := range files {
+	for way, try := range files() {
 		read := func(t *testing.T, w *world, token, path string) answer {
 			t.Helper()
 			return heard(t, func() answer { return try(t, w, token, path) })

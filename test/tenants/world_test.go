@@ -5,7 +5,6 @@ package tenants
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	rpc "google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
@@ -32,6 +30,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/test/testservice"
+	edges "github.com/busbar-mcp/busbar/test/world"
 )
 
 func TestMain(m *testing.M) {
@@ -181,39 +180,8 @@ func (w *world) whose() *service.Service {
 // serve starts another edge, which knows of some services.
 func (w *world) serve(t testing.TB, audit edge.Audit, services ...string) (n node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Authenticator: w.tokens, Access: w.access, Audit: audit, Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, services...); err != nil {
-		t.Fatal(err)
-	}
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	l := &edge.Listeners{HTTP: listen(), GRPC: listen()}
-	serving, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	conn, err := rpc.NewClient(l.GRPC.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()), rpc.WithUnaryInterceptor(untilHeard))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return node{l.HTTP.Addr().String(), gatewayv1.NewGatewayServiceClient(conn)}
+	e := edges.Serve(t, w.nats, edge.Config{Authenticator: w.tokens, Access: w.access, Audit: audit}, services, rpc.WithUnaryInterceptor(untilHeard))
+	return node{e.Host, e.Gateway}
 }
 
 // untilHeard makes calls of gRPC until NATS was heard meanwhile; the deadline of a call ends it.
@@ -329,11 +297,7 @@ func (w *world) modern(t *testing.T, token, method, name, params string) answer 
 	if params != "" {
 		params += ","
 	}
-	headers := []string{mcp.HeaderProtocolVersion, mcp.Modern, "Mcp-Method", method}
-	if name != "" {
-		headers = append(headers, "Mcp-Name", name)
-	}
-	return w.do(t, token, "POST", "/mcp", `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+meta+`}}`, headers...)
+	return w.modernAt(t, token, "", method, name, params)
 }
 
 // legacy is a request of an earlier version.

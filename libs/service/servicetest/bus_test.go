@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
@@ -72,17 +71,6 @@ func shop() *service.Service {
 	})
 	service.AddTool(s, service.Tool{Name: "lie", OutputSchema: []byte(`{"type":"object","properties":{"total":{"type":"string"}}}`)},
 		func(context.Context, *service.Call, struct{}) (placed, error) { return placed{Total: 1}, nil })
-	s.AddResource(mcp.Resource{URI: "shop://list", Name: "list"}, func(_ context.Context, _ *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
-		return []mcp.ResourceContents{{URI: uri, Text: "moon"}, {URI: uri, Blob: []byte{1, 2}}}, nil
-	})
-	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "shop://item/{name}", Name: "item"}, func(_ context.Context, _ *service.Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error) {
-		return []mcp.ResourceContents{{URI: uri, Text: vars["name"]}}, nil
-	}, map[string]service.CompleteFunc{"name": func(_ context.Context, _ *service.Call, typed string, _ map[string]string) ([]string, error) {
-		return []string{typed + "on"}, nil
-	}})
-	s.AddPrompt(mcp.Prompt{Name: "sell", Arguments: []mcp.PromptArgument{{Name: "item", Required: true}}}, func(_ context.Context, _ *service.Call, arguments map[string]string) ([]mcp.PromptMessage, error) {
-		return []mcp.PromptMessage{{Role: "user", Content: mcp.Text("Sell me a " + arguments["item"])}}, nil
-	}, nil)
 	return s
 }
 
@@ -126,17 +114,6 @@ func TestQuestionsProgressAndLogs(t *testing.T) {
 	}
 	if r := b.Decline("how many").Call("order", order{Item: "pen"}); r.Text != "not ordered" {
 		t.Errorf("declined: %+v", r)
-	}
-}
-
-func TestApproval(t *testing.T) {
-	t.Parallel()
-	b := servicetest.Start(t, shop())
-	if r := b.Approve(true).Call("burn", nil); r.Text != "burnt" {
-		t.Errorf("approved: %+v", r)
-	}
-	if r := b.Approve(false).Call("burn", nil); !fault.Is(r.Err, fault.Forbidden) {
-		t.Errorf("not approved: %+v", r)
 	}
 }
 
@@ -200,26 +177,6 @@ func TestTask(t *testing.T) {
 	b.Replace(shop())
 	if r := task.Wait(); r.Text != "built" {
 		t.Errorf("after its instance was replaced: %+v", r)
-	}
-}
-
-func TestReadPromptComplete(t *testing.T) {
-	t.Parallel()
-	b := servicetest.Start(t, shop())
-	if got, err := b.Read("shop://list"); err != nil || len(got) != 2 || got[0].Text != "moon" || !slices.Equal(got[1].Blob, []byte{1, 2}) {
-		t.Errorf("resource: %+v, %v", got, err)
-	}
-	if got, err := b.Read("shop://item/pen"); err != nil || len(got) != 1 || got[0].Text != "pen" {
-		t.Errorf("template: %+v, %v", got, err)
-	}
-	if _, err := b.Read("shop://nothing"); !fault.Is(err, fault.UnknownResource) {
-		t.Errorf("no resource: %v", err)
-	}
-	if got, err := b.Prompt("sell", map[string]string{"item": "pen"}); err != nil || !slices.Equal(got, []servicetest.Message{{Role: "user", Text: "Sell me a pen"}}) {
-		t.Errorf("prompt: %+v, %v", got, err)
-	}
-	if got, err := b.CompleteResource("shop://item/{name}", "name", "mo", nil); err != nil || !slices.Equal(got, []string{"moon"}) {
-		t.Errorf("completion: %q, %v", got, err)
 	}
 }
 

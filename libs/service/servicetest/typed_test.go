@@ -78,7 +78,7 @@ func TestTypedPrompt(t *testing.T) {
 
 func TestTypedTemplate(t *testing.T) {
 	t.Parallel()
-	shared := []mcp.ResourceContents{{Text: "one"}}
+	shared := []mcp.ResourceContents{{Text: "one"}, {Blob: []byte{1, 2}}}
 	s := service.New("svc", quietly)
 	service.AddTemplate(s, service.Template{URITemplate: "shop://{kind}/{id}", Name: "thing", MIMEType: "text/plain"},
 		func(_ context.Context, _ *service.Call, vars struct {
@@ -94,7 +94,7 @@ func TestTypedTemplate(t *testing.T) {
 			return []mcp.ResourceContents{{URI: "shop://other", MIMEType: "text/html", Text: fmt.Sprint(vars)}}, nil
 		})
 	b := servicetest.Start(t, s)
-	if got, err := b.Read("shop://order/1"); err != nil || got[0].URI != "shop://order/1" || got[0].MIMEType != "text/plain" || shared[0].URI != "" {
+	if got, err := b.Read("shop://order/1"); err != nil || len(got) != 2 || got[0].Text != "one" || !slices.Equal(got[1].Blob, []byte{1, 2}) || got[0].URI != "shop://order/1" || got[0].MIMEType != "text/plain" || shared[0].URI != "" {
 		t.Errorf("%+v, %v; the handler's own %+v", got, err, shared)
 	}
 	if got, err := b.Read("shop://bill/7"); err != nil || got[0].URI != "shop://other" || got[0].MIMEType != "text/html" || got[0].Text != "{bill 7}" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 const (
@@ -32,28 +33,25 @@ const (
 // Budget is the room that the requests of one edge share.
 type Budget struct {
 	limit int64
+	// any is the rule for results, and large the rule if their request holds more than small.
+	// A party has at most half.
+	any, large share.Rule
 
-	mu      sync.Mutex
-	held    int64
-	parties map[string]int64 // bytes that each party holds, in small results too
+	mu   sync.Mutex
+	held share.Pool[string] // bytes by party, in small results too
 
-	// The bytes that calls under way are expected to bring: in all, at each depth, and
-	// for each party there; and the sizes of earlier results, on which the expectation
-	// rests.
-	expected   int64
-	expectedAt map[uint32]int64
-	expectedBy map[expecting]int64
-	sources    map[Source]*means
-	// The number of calls that wait for room, in all and by party. freed is closed when
-	// there is more room, nil if no call waits; since counts the bytes that became free
-	// meanwhile.
-	waiting   int
-	waitingOf map[string]int
-	freed     chan struct{}
-	since     int64
+	// The bytes that calls under way are expected to bring, at each depth, and for each
+	// party there; and the sizes of earlier results, on which the expectation rests.
+	expectedAt share.Pool[uint32]
+	expectedBy share.Pool[expecting]
+	sizes      share.Sizes[Source]
+	// The number of calls that wait for room, by party. freed is closed when there is more
+	// room, nil if no call waits; since counts the bytes that became free meanwhile.
+	waiting share.Pool[string]
+	freed   chan struct{}
+	since   int64
 
-	carried  int64            // bytes that calls in flight have brought; see Carry
-	carriers map[string]int64 // by party
+	carried share.Pool[string] // bytes that calls in flight have brought, by party; see Carry
 }
 
 // New makes a budget of limit bytes; 0 is DefaultLimit.
@@ -62,8 +60,8 @@ func New(limit int64) *Budget {
 		limit = DefaultLimit
 	}
 	return &Budget{
-		limit: limit, parties: map[string]int64{}, carriers: map[string]int64{},
-		expectedAt: map[uint32]int64{}, expectedBy: map[expecting]int64{}, sources: map[Source]*means{}, waitingOf: map[string]int{},
+		limit: limit, any: share.Rule{Whole: limit, Most: limit / 2}, large: share.Rule{Whole: limit / 4 * 3, Most: limit / 2},
+		sizes: share.Sizes[Source]{Large: small},
 	}
 }
 
@@ -76,14 +74,14 @@ func (b *Budget) MaxRequest() int64 { return b.limit / 4 }
 func (b *Budget) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held
+	return b.held.All()
 }
 
 // Expected is how many bytes of large results calls under way are expected to bring.
 func (b *Budget) Expected() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.expected
+	return b.expectedAt.All()
 }
 
 // Meter is the account of one request. A nil Meter holds any amount.
@@ -158,16 +156,11 @@ func (a *Meter) For(party string) {
 }
 
 func (a *Meter) moveTo(party string) {
-	a.budget.count(a.party, -a.held)
-	a.party = party
-	a.budget.count(a.party, a.held)
-}
-
-// count adds n bytes to the amount that a party holds.
-func (b *Budget) count(party string, n int64) {
-	if b.parties[party] += n; b.parties[party] == 0 {
-		delete(b.parties, party)
+	if a.held != 0 {
+		a.budget.held.Add(a.party, -a.held)
+		a.budget.held.Add(party, a.held)
 	}
+	a.party = party
 }
 
 // Take makes room for n bytes of a result that has arrived. The error is a *fault.Error
@@ -191,15 +184,14 @@ func (a *Meter) take(size int64) error {
 		root.full = true
 		return tooLarge(root.max).Ran(fault.Yes)
 	}
-	room := b.limit
+	rule := b.any
 	if a.held+size > small {
-		room = b.limit / 4 * 3
+		rule = b.large
 	}
-	if b.held+size > room || b.parties[a.party]+size > b.limit/2 {
+	if !b.held.Take(rule, a.party, size) {
 		return noRoom(fault.Yes)
 	}
-	b.count(a.party, size)
-	b.held, a.held, root.taken = b.held+size, a.held+size, root.taken+size
+	a.held, root.taken = a.held+size, root.taken+size
 	return nil
 }
 
@@ -211,9 +203,8 @@ func (a *Meter) end() {
 		return
 	}
 	a.ended = true
-	b.count(a.party, -a.held)
 	if a.held > 0 {
-		b.held -= a.held
+		b.held.Add(a.party, -a.held)
 		b.free(a.held)
 		a.held = 0
 	}
@@ -242,19 +233,14 @@ func (b *Budget) Carry(party string, n int) (release func(), err error) {
 	size := int64(n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.carried+size > b.limit || b.carriers[party]+size > b.limit/2 {
+	if !b.carried.Take(b.any, party, size) {
 		e := fault.New(fault.Overloaded, "the calls in flight have as many bytes as the edge takes; wait for an answer, and try again").Ran(fault.No)
 		e.RetryAfter = time.Second
 		return nil, e
 	}
-	b.carried += size
-	b.carriers[party] += size
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.carried -= size
-		if b.carriers[party] -= size; b.carriers[party] == 0 {
-			delete(b.carriers, party)
-		}
+		b.carried.Add(party, -size)
 	}, nil
 }

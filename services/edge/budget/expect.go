@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // Nobody knows the size of a result before it is made, so the edge expects what the
@@ -13,29 +14,16 @@ import (
 // later calls find that much less room. Results that have arrived are counted themselves:
 // expected bytes never refuse a result.
 
-const (
-	// maxSources is how many tools, prompts and resources with large results an edge
-	// remembers, and maxPartiesOf how many parties for each.
-	maxSources   = 1024
-	maxPartiesOf = 64
-	// maxWait is how long a call that is about to begin waits for room: an instance holds
-	// a slot for it. maxWaiting is how many calls may wait, and maxWaitingOf how many of
-	// one party, so that a party whose results nobody reads leaves room to wait for
-	// others.
-	maxWait      = 500 * time.Millisecond
-	maxWaiting   = 64
-	maxWaitingOf = maxWaiting / 2
-)
+// maxWait is how long a call that is about to begin waits for room: an instance holds a slot
+// for it.
+const maxWait = 500 * time.Millisecond
+
+// waiters is how many calls may wait, half of them of one party, so that a party whose
+// results nobody reads leaves room to wait for others.
+var waiters = share.Rule{Whole: 64, Most: 32}
 
 // Source is the origin of results: a tool, prompt or resource of a service.
 type Source struct{ Service, Method, Name string }
-
-// means are the average sizes of a source's results, in bytes: of all results, and of
-// each party's. Each new result counts half.
-type means struct {
-	all   int64
-	party map[string]int64
-}
 
 // expecting is a group of expected results: of one party, by calls of one depth. A call
 // therefore never waits for room that the calls above it expect.
@@ -68,7 +56,7 @@ func (a *Meter) Await(r *Result, party string, depth uint32, of Source) (large b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.moveTo(party)
-	r.size, r.known = b.expects(of, party)
+	r.size, r.known = b.sizes.Of(of, party)
 	return r.size > small
 }
 
@@ -87,14 +75,13 @@ func (r *Result) Expect(ctx context.Context) error {
 	defer b.mu.Unlock()
 	for over := false; ; {
 		err := r.fit()
-		if over || !fault.Is(err, fault.Overloaded) || b.waiting >= maxWaiting || b.waitingOf[r.who.party] >= maxWaitingOf {
+		if over || !fault.Is(err, fault.Overloaded) || !b.waiting.Take(waiters, r.who.party, 1) {
 			return err
 		}
 		if b.freed == nil {
 			b.freed, b.since = make(chan struct{}), 0
 		}
 		freed := b.freed
-		b.wait(r.who.party, 1)
 		b.mu.Unlock()
 		select {
 		case <-freed:
@@ -102,19 +89,11 @@ func (r *Result) Expect(ctx context.Context) error {
 			over = true // small results may have made room without waking anybody
 		case <-ctx.Done():
 			b.mu.Lock()
-			b.wait(r.who.party, -1)
+			b.waiting.Add(r.who.party, -1)
 			return err
 		}
 		b.mu.Lock()
-		b.wait(r.who.party, -1)
-	}
-}
-
-// wait adds n to the number of calls of a party that wait for room; n may be negative.
-func (b *Budget) wait(party string, n int) {
-	b.waiting += n
-	if b.waitingOf[party] += n; b.waitingOf[party] == 0 {
-		delete(b.waitingOf, party)
+		b.waiting.Add(r.who.party, -1)
 	}
 }
 
@@ -141,7 +120,7 @@ func (r *Result) fit() error {
 			return tooLarge(root.max).Ran(fault.No)
 		}
 	}
-	if b.held+b.expectedAt[r.who.depth]+n > b.limit/4*3 || b.parties[a.party]+b.expectedBy[r.who]+n > b.limit/2 {
+	if !b.large.Allows(b.held.All()+b.expectedAt.Of(r.who.depth), b.held.Of(a.party)+b.expectedBy.Of(r.who), n) {
 		return noRoom(fault.No)
 	}
 	r.expect(n)
@@ -156,13 +135,8 @@ func (r *Result) expect(n int64) {
 	b := r.account.budget
 	r.left += n
 	r.account.root().expected += n
-	b.expected += n
-	if b.expectedAt[r.who.depth] += n; b.expectedAt[r.who.depth] == 0 {
-		delete(b.expectedAt, r.who.depth)
-	}
-	if b.expectedBy[r.who] += n; b.expectedBy[r.who] == 0 {
-		delete(b.expectedBy, r.who)
-	}
+	b.expectedAt.Add(r.who.depth, n)
+	b.expectedBy.Add(r.who, n)
 }
 
 // Take is Meter.Take for a part of this result. If a result does not fit even at an idle
@@ -207,56 +181,8 @@ func (r *Result) Done(of Source, size int) {
 		r.expect(-left)
 		b.free(left)
 	}
-	if mean, _ := b.expects(of, r.who.party); n == 0 || r.tooLarge && n < mean {
+	if mean, _ := b.sizes.Of(of, r.who.party); n == 0 || r.tooLarge && n < mean {
 		return
 	}
-	b.note(of, r.who.party, n)
-}
-
-// expects is the expected size of a source's next result for a party, and whether the
-// source had large results lately. A party's own results predict it better than the
-// results of others.
-func (b *Budget) expects(of Source, party string) (n int64, known bool) {
-	m := b.sources[of]
-	if m == nil {
-		return 0, false
-	}
-	if n, own := m.party[party]; own {
-		return n, true
-	}
-	return m.all, true
-}
-
-// note moves the means of a source half way to the size of a result.
-func (b *Budget) note(of Source, party string, n int64) {
-	m := b.sources[of]
-	if m == nil {
-		if n <= small {
-			return
-		}
-		if len(b.sources) >= maxSources {
-			forgetAny(b.sources)
-		}
-		m = &means{all: n, party: map[string]int64{}}
-		b.sources[of] = m
-	}
-	if m.all = (m.all + n) / 2; m.all <= small {
-		delete(b.sources, of)
-		return
-	}
-	own, known := m.party[party]
-	if !known {
-		if own = n; len(m.party) >= maxPartiesOf {
-			forgetAny(m.party)
-		}
-	}
-	m.party[party] = (own + n) / 2
-}
-
-// forgetAny removes one entry, to make room for another.
-func forgetAny[K comparable, V any](m map[K]V) {
-	for one := range m {
-		delete(m, one)
-		return
-	}
+	b.sizes.Note(of, r.who.party, n)
 }

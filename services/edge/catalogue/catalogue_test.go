@@ -12,31 +12,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-func TestTwoServices(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	live := watch(t, url)
-	if got := all(t, live.Now()); got != "" {
-		t.Errorf("an empty bus offers %s", got)
-	}
-	announce(t, url, tools("b", "two", "four"))
-	a := announce(t, url, tools("a", "one", "three"))
-	becomes(t, live, "four one three two")
-	for name, service := range map[string]string{"one": "a", "three": "a", "two": "b", "four": "b"} {
-		if got, ok := live.Now().Tool(name); !ok || got.Service != service {
-			t.Errorf("tool %s is %s's, want %s", name, got.Service, service)
-		}
-	}
-	if _, ok := live.Now().Tool("five"); ok {
-		t.Error("a tool that nobody offers is found")
-	}
-	a.leave()
-	becomes(t, live, "four two")
-	if _, ok := live.Now().Tool("one"); ok {
-		t.Error("a tool stays that has gone")
-	}
-}
-
 // An entry that cannot be offered is left out alone, with a reason.
 func TestBadEntries(t *testing.T) {
 	t.Parallel()
@@ -78,16 +53,9 @@ func TestTemplates(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	live := watch(t, url)
-	entry := func(uri string) *busv1.ResourceTemplate {
-		return &busv1.ResourceTemplate{UriTemplate: uri, Json: []byte(`{"uriTemplate":"` + uri + `","name":"x"}`)}
-	}
-	files := &busv1.Catalogue{
-		Service: "files", ResourceTemplates: []*busv1.ResourceTemplate{entry("file:///{+path}")},
-		Resources: []*busv1.Resource{{Uri: "note:///mine", Json: []byte(`{"uri":"note:///mine","name":"x"}`)}},
-	}
-	announce(t, url, files)
+	announce(t, url, &busv1.Catalogue{Service: "files", ResourceTemplates: []*busv1.ResourceTemplate{template("file:///{+path}")}, Resources: []*busv1.Resource{entry("note:///mine")}})
 	bustest.Eventually(t, "files is there", func() bool { return len(live.Services()) == 1 })
-	announce(t, url, &busv1.Catalogue{Service: "notes", ResourceTemplates: []*busv1.ResourceTemplate{entry("note:///{id}"), entry("bad:///{")}})
+	announce(t, url, &busv1.Catalogue{Service: "notes", ResourceTemplates: []*busv1.ResourceTemplate{template("note:///{id}"), template("bad:///{")}})
 	bustest.Eventually(t, "both are there", func() bool { return len(live.Services()) == 2 })
 	for uri, service := range map[string]string{
 		"note:///7": "notes", "note:///a%20b": "notes", "note:///a/b": "", "note:///mine": "files", "file:///a/b/c.md": "files", "other:///7": "", "": "", "note:///{id}": "",
@@ -134,7 +102,7 @@ func TestLegacyTools(t *testing.T) {
 	c := tools("svc", "any", "none", "object", "text")
 	for i, schema := range map[int]string{0: `{}`, 2: `{"type":"object"}`, 3: `{"type":"string"}`} {
 		name := c.Tools[i].Name
-		c.Tools[i].Json = []byte(`{"name":"` + name + `",` + "\n" + `"inputSchema":{"type":"object"},"outputSchema":` + schema + `}`)
+		c.Tools[i].Json = []byte(`{"name":"` + name + `",` + "\r\n" + `"inputSchema":{"type":"object"},"outputSchema":` + schema + `}`)
 	}
 	announce(t, url, c)
 	becomes(t, live, "any none object text")

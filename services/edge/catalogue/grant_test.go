@@ -90,9 +90,7 @@ func TestH8TheGrantedServiceReadsTheURI(t *testing.T) {
 	if !reads("note://team/a", "") {
 		t.Error("who is there reads what is granted to who is not")
 	}
-	announce(t, url, &busv1.Catalogue{Service: "team", ResourcePrefixes: []string{"note://team/", "note://"}, Resources: []*busv1.Resource{
-		{Uri: "note://team/1", Json: []byte(`{"uri":"note://team/1","name":"x"}`)}, {Uri: "note://2", Json: []byte(`{"uri":"note://2","name":"x"}`)},
-	}})
+	announce(t, url, &busv1.Catalogue{Service: "team", ResourcePrefixes: []string{"note://team/", "note://"}, Resources: []*busv1.Resource{entry("note://team/1"), entry("note://2")}})
 	bustest.Eventually(t, "team reads its URIs", func() bool { return reads("note://team/a", "team") && reads("note://team/1", "team") })
 	if !reads("note://a", "store") || !reads("note://2", "store") || live.Now().Refused() != 2 {
 		t.Errorf("refused %v", live.Now().Conflicts())

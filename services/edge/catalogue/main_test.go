@@ -47,7 +47,13 @@ func announce(t *testing.T, url string, c *busv1.Catalogue) *announcer {
 
 func announceOn(t *testing.T, conn *bus.Conn, c *busv1.Catalogue) *announcer {
 	t.Helper()
-	a, err := registry.Announce(conn, c.Service, "i1", "1.0.0", c)
+	return announceAs(t, conn, "i1", "1.0.0", c)
+}
+
+// announceAs announces an instance of a release.
+func announceAs(t *testing.T, conn *bus.Conn, instance, version string, c *busv1.Catalogue) *announcer {
+	t.Helper()
+	a, err := registry.Announce(conn, c.Service, instance, version, c)
 	if err != nil {
 		t.Error(err)
 		return nil
@@ -83,6 +89,16 @@ func tools(service string, names ...string) *busv1.Catalogue {
 		c.Tools = append(c.Tools, tool(n))
 	}
 	return c
+}
+
+// entry is an entry of a resource in a list.
+func entry(uri string) *busv1.Resource {
+	return &busv1.Resource{Uri: uri, Json: fmt.Appendf(nil, `{"uri":%q,"name":"x"}`, uri)}
+}
+
+// template is an entry of a template in a list.
+func template(uri string) *busv1.ResourceTemplate {
+	return &busv1.ResourceTemplate{UriTemplate: uri, Json: fmt.Appendf(nil, `{"uriTemplate":%q,"name":"x"}`, uri)}
 }
 
 func numbered(n int) (names []string) {

@@ -18,8 +18,7 @@ func full(service string) *busv1.Catalogue {
 	c := tools(service, "x")
 	c.Tools[0].Json = []byte(`{"name":"x","title":"` + service + `","inputSchema":{"type":"object"}}`)
 	c.Prompts = []*busv1.Prompt{{Name: "x", Json: []byte(`{"name":"x"}`)}}
-	c.Resources = []*busv1.Resource{{Uri: "x:///", Json: []byte(`{"uri":"x:///","name":"x"}`)}}
-	c.ResourceTemplates = []*busv1.ResourceTemplate{{UriTemplate: "x:///{id}", Json: []byte(`{"uriTemplate":"x:///{id}","name":"x"}`)}}
+	c.Resources, c.ResourceTemplates = []*busv1.Resource{entry("x:///")}, []*busv1.ResourceTemplate{template("x:///{id}")}
 	c.ResourcePrefixes = []string{"y:"}
 	c.Samples = true
 	return c
@@ -154,21 +153,15 @@ func TestA3FirstComeKeepsItsURIs(t *testing.T) {
 		target, _ := l.Now().Resource(uri)
 		return target.Service
 	}
-	resource := func(uri string) *busv1.Resource {
-		return &busv1.Resource{Uri: uri, Json: []byte(`{"uri":"` + uri + `","name":"x"}`)}
-	}
-	of := func(uri string) *busv1.ResourceTemplate {
-		return &busv1.ResourceTemplate{UriTemplate: uri, Json: []byte(`{"uriTemplate":"` + uri + `","name":"x"}`)}
-	}
-	first := &busv1.Catalogue{Service: "first", ResourcePrefixes: []string{"doc://"}, ResourceTemplates: []*busv1.ResourceTemplate{of("team://{name}")}}
+	first := &busv1.Catalogue{Service: "first", ResourcePrefixes: []string{"doc://"}, ResourceTemplates: []*busv1.ResourceTemplate{template("team://{name}")}}
 	b := announce(t, url, first)
 	announce(t, url, &busv1.Catalogue{Service: "store", ResourcePrefixes: []string{""}})
 	bustest.Eventually(t, "both have their names", func() bool { return reads(early, "doc://a") == "first" && reads(early, "else://a") == "store" })
 	kept(t, url, 3)
 	announce(t, url, &busv1.Catalogue{
 		Service: "newcomer", ResourcePrefixes: []string{"doc://a/", "else://kept/"},
-		ResourceTemplates: []*busv1.ResourceTemplate{of("doc://{+all}"), of("{+all}"), of("else://{+all}")},
-		Resources:         []*busv1.Resource{resource("doc://b"), resource("team://b"), resource("own://b")},
+		ResourceTemplates: []*busv1.ResourceTemplate{template("doc://{+all}"), template("{+all}"), template("else://{+all}")},
+		Resources:         []*busv1.Resource{entry("doc://b"), entry("team://b"), entry("own://b")},
 	})
 	late := watch(t, url)
 	want := map[string]string{
@@ -268,16 +261,11 @@ func TestA3LongNamesAndManyNames(t *testing.T) {
 	url := bustest.Server(t)
 	live := watch(t, url)
 	long := "memo://" + strings.Repeat("x", 1500) + "%22\\"
-	resource := func(uri string) *busv1.Resource {
-		return &busv1.Resource{Uri: uri, Json: []byte(`{"uri":` + fmt.Sprintf("%q", uri) + `,"name":"x"}`)}
-	}
-	good := announce(t, url, &busv1.Catalogue{Service: "good", Resources: []*busv1.Resource{resource(long), resource("memo://short")}})
+	good := announce(t, url, &busv1.Catalogue{Service: "good", Resources: []*busv1.Resource{entry(long), entry("memo://short")}})
 	kept(t, url, 2)
 	many := &busv1.Catalogue{Service: "many", ResourcePrefixes: []string{"memo://"}}
 	for i := range 3000 {
-		many.ResourceTemplates = append(many.ResourceTemplates, &busv1.ResourceTemplate{
-			UriTemplate: fmt.Sprintf("r://x/{a}/{b}/%d", i), Json: []byte(fmt.Sprintf(`{"uriTemplate":"r://x/{a}/{b}/%d","name":"x"}`, i)),
-		})
+		many.ResourceTemplates = append(many.ResourceTemplates, template(fmt.Sprintf("r://x/{a}/{b}/%d", i)))
 		many.ResourcePrefixes = append(many.ResourcePrefixes, fmt.Sprintf("p://%d/", i))
 	}
 	announce(t, url, many)

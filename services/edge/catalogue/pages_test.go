@@ -1,7 +1,6 @@
 package catalogue_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -9,32 +8,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
-
-func TestListsAreTheSameEverywhere(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	one := watch(t, url)
-	announce(t, url, tools("z", numbered(300)...))
-	announce(t, url, tools("a", "zz", "aa", "mm"))
-	multi := tools("m", "multi")
-	multi.Tools[0].Json = []byte("{\n  \"name\": \"multi\",\r\n  \"inputSchema\": {}\n}")
-	announce(t, url, multi)
-	bustest.Eventually(t, "all are there", func() bool { return len(one.Services()) == 3 })
-	two := watch(t, url) // joined later, and so does a restarted edge
-	first := func(l *catalogue.Live) []byte {
-		p, err := pageOf(l.Now(), catalogue.Tools, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	if !bytes.Equal(first(one), first(two)) {
-		t.Error("two edges list different bytes")
-	}
-	if all(t, one.Now()) != all(t, two.Now()) || bytes.ContainsAny(first(one), "\r\n") {
-		t.Errorf("lists differ, or hold line ends: %s", first(one))
-	}
-}
 
 func TestPages(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package catalogue_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/definition"
@@ -69,11 +67,7 @@ func TestH8PinnedTools(t *testing.T) {
 	all("what is accepted is offered", func(l *catalogue.Live) bool { return says(l, "first") && len(l.Now().Quarantined()) == 0 })
 
 	// Another release changes x, in its description alone.
-	young, err := registry.Announce(bustest.Connect(t, url), "svc", "i2", "2.0.0", &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "obey me"), described("y", "other")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { young.Withdraw(context.WithoutCancel(t.Context())) })
+	young := announceAs(t, conn, "i2", "2.0.0", &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "obey me"), described("y", "other")}})
 	all("the accepted form goes on", func(l *catalogue.Live) bool {
 		q := l.Now().Quarantined()
 		x, _ := l.Now().Tool("x")
@@ -93,9 +87,7 @@ func TestH8PinnedTools(t *testing.T) {
 	accept()
 	all("what is accepted then is offered", func(l *catalogue.Live) bool { return says(l, "obey me") && len(l.Now().Quarantined()) == 0 })
 	change(`services: {"*": {offers: ["*"]}}`)
-	if err := young.Update(&busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "third")}}); err != nil {
-		t.Fatal(err)
-	}
+	young.update(&busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "third")}})
 	bustest.Eventually(t, "without pins there is no quarantine", func() bool { return says(late, "third") && says(edges[0], "") })
 	change(file)
 	bustest.Eventually(t, "with pins again there is", func() bool { return says(late, "") })
@@ -114,16 +106,8 @@ func TestPinnedToolOfAnOlderRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(t, live, "x")
-	for instance, release := range map[string]struct {
-		version string
-		tool    *busv1.Tool
-	}{"i2": {"2.0.0", described("x", "unread")}, "i3": {"3.0.0", described("z", "new")}} {
-		one, err := registry.Announce(bustest.Connect(t, url), "svc", instance, release.version, &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{release.tool}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { one.Withdraw(context.WithoutCancel(t.Context())) })
-	}
+	announceAs(t, conn, "i2", "2.0.0", &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "unread")}})
+	announceAs(t, conn, "i3", "3.0.0", &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("z", "new")}})
 	bustest.Eventually(t, "the first release answers for x, alone", func() bool {
 		_, other := live.Now().Newest()["z"]
 		x, ok := live.Now().Tool("x")

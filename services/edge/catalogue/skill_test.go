@@ -93,8 +93,7 @@ func TestSkillsOfOneName(t *testing.T) {
 	url := bustest.Server(t)
 	one := watch(t, url)
 	thief := skills("a", skill("forms", "mine.md"))
-	thief.Resources = []*busv1.Resource{{Uri: "skill://b/forms/SKILL.md", Json: []byte(`{"uri":"skill://b/forms/SKILL.md","name":"x"}`)}}
-	thief.ResourceTemplates = []*busv1.ResourceTemplate{{UriTemplate: "skill://b/{+x}", Json: []byte(`{"uriTemplate":"skill://b/{+x}","name":"x"}`)}}
+	thief.Resources, thief.ResourceTemplates = []*busv1.Resource{entry("skill://b/forms/SKILL.md")}, []*busv1.ResourceTemplate{template("skill://b/{+x}")}
 	first := announce(t, url, thief)
 	announce(t, url, skills("b", skill("forms", "ref/b.md"), skill("other")))
 	bustest.Eventually(t, "both are there", func() bool { return len(one.Services()) == 2 })

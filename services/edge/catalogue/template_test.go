@@ -11,7 +11,7 @@ import (
 
 func TestH2TemplatesReadWhatTheyExpandTo(t *testing.T) {
 	t.Parallel()
-	for template, c := range map[string]struct{ yes, no []string }{
+	for uri, c := range map[string]struct{ yes, no []string }{
 		"a://{x}":        {[]string{"a://", "a://b", "a://b%41,c"}, []string{"a:/", "a://b/c", "b://b", "A://b", "a://é", "a://%4"}},
 		"a://{x}/{y}":    {[]string{"a://1/2", "a:///"}, []string{"a://1", "a://1/2/3"}},
 		"a://{+path}":    {[]string{"a://1/2?x#y"}, []string{"a://\"", "a:/"}},
@@ -22,13 +22,11 @@ func TestH2TemplatesReadWhatTheyExpandTo(t *testing.T) {
 		"a://fixed":      {[]string{"a://fixed"}, []string{"a://fixed2", "a://fixe"}},
 		"{scheme}://any": {[]string{"http://any"}, []string{"http://many/any"}},
 	} {
-		t.Run(template, func(t *testing.T) {
+		t.Run(uri, func(t *testing.T) {
 			t.Parallel()
 			url := bustest.Server(t)
 			live := watch(t, url)
-			announce(t, url, &busv1.Catalogue{Service: "a", ResourceTemplates: []*busv1.ResourceTemplate{
-				{UriTemplate: template, Json: []byte(`{"uriTemplate":"` + template + `","name":"x"}`)},
-			}})
+			announce(t, url, &busv1.Catalogue{Service: "a", ResourceTemplates: []*busv1.ResourceTemplate{template(uri)}})
 			bustest.Eventually(t, "the service is there", func() bool { return len(live.Services()) == 1 })
 			for _, uri := range c.yes {
 				if _, found := live.Now().Resource(uri); !found {

@@ -37,7 +37,7 @@ type Deduplicator interface {
 
 // deduplicate runs a call once for each idempotency key.
 func deduplicate(cfg *Config) link {
-	if cfg.Deduplicator == nil {
+	if cfg.Deduplicator == nil { // fault:keys-ignored
 		return nil
 	}
 	return func(next handler) handler {
@@ -208,7 +208,7 @@ func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(conte
 		record.Reason = fault.PeerLost
 		k.outcomes.End(after, c.Account, c.at, record, revision)
 	case end == done:
-		k.outcomes.End(after, c.Account, c.at, record, revision)
+		k.outcomes.End(after, c.Account, c.at, record, revision) // fault:key-forgotten
 	}
 	return answer, honest(err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // Limiter protects the edge and the services behind it.
@@ -52,40 +53,40 @@ func (g *Gateway) TrackAny(ctx context.Context) (_ context.Context, release func
 //limit:call calls in flight of an edge | `overloaded`
 const DefaultInFlight = 10_000
 
-const (
-	// greed is how many calls of one tenant may be in flight for each free slot: the fuller the
-	// edge is, the less a tenant with many calls may have. A single tenant gets eight ninths of
-	// all slots. Two that want everything get eight seventeenths each. A tenant with few calls
-	// always finds a slot.
-	greed = 8
-	// idleParties is how many tenants without calls in flight are remembered.
-	idleParties = 1024
-)
+// greed is how many calls of one tenant may be in flight for each free slot. A single tenant gets
+// eight ninths of all slots. Two that want everything get eight seventeenths each. A tenant with
+// few calls always finds a slot.
+const greed = 8
+
+// idleParties is how many tenants without calls in flight are remembered.
+const idleParties = 1024
 
 // InFlight is the Limiter that bounds the calls in flight and shares the slots between tenants. A
 // principal without a tenant counts by itself.
 type InFlight struct {
-	limit int
+	rule share.Rule
 
 	mu      sync.Mutex
-	current int
+	current int64
 	parties map[string]*party
 }
 
 // party is the number of calls that a tenant has in flight.
 type party struct {
-	n       int
+	n       int64
 	release func()
 }
 
 // NewInFlight returns a Limiter that admits n concurrent calls.
-func NewInFlight(n int) *InFlight { return &InFlight{limit: n, parties: map[string]*party{}} }
+func NewInFlight(n int) *InFlight {
+	return &InFlight{rule: share.Rule{Whole: int64(n), Free: greed}, parties: map[string]*party{}}
+}
 
 // Now is how many calls are in flight.
 func (l *InFlight) Now() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int64(l.current)
+	return l.current
 }
 
 // Acquire implements Limiter.
@@ -100,10 +101,9 @@ func (l *InFlight) Acquire(_ context.Context, v View) (func(), error) {
 	if p == nil {
 		p = l.party(name)
 	}
-	free := l.limit - l.current
-	if p.n >= greed*free {
+	if !l.rule.Allows(l.current, p.n, 1) {
 		e := fault.New(fault.Overloaded, "the edge is at its limit of concurrent calls; try again shortly")
-		if free > 0 {
+		if l.current < l.rule.Whole {
 			e = fault.New(fault.Overloaded, "%d of your calls are in progress and the edge is almost at its limit of concurrent calls; try again shortly", p.n)
 		}
 		e.RetryAfter = time.Second

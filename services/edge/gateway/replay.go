@@ -195,7 +195,7 @@ func (k *Keys) settled(ctx context.Context, r *store.Outcome) (*Answer, error) {
 		}
 		return &Answer{Task: task, Replayed: true}, nil
 	}
-	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}, Replayed: true}, nil
+	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}, Replayed: true}, nil // fault:answer-swapped
 }
 
 // unread refuses a call because the record of its key cannot be read.

@@ -42,7 +42,7 @@ func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
 	}
 	rec, err := store.Get(ctx, r.Name)
 	// The task of another principal is as unknown as one that never existed.
-	if of := rec.GetRequest().GetIdentity(); err == nil && (of.GetPrincipal() != r.Principal.Name || of.GetTenant() != r.Principal.Tenant) {
+	if of := rec.GetRequest().GetIdentity(); err == nil && (of.GetPrincipal() != r.Principal.Name || of.GetTenant() != r.Principal.Tenant) { // fault:task-unknown
 		err = bus.ErrNoKey
 	}
 	// A principal that may no longer use the tool of a task may end the task, and nothing else.

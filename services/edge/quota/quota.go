@@ -8,13 +8,13 @@
 package quota
 
 import (
-	"container/list"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/share"
 )
 
 // maxAccounts bounds the accounts that an edge counts. Beyond that, it forgets the
@@ -31,46 +31,29 @@ type Quota struct {
 	count int
 	bytes int64
 
-	mu       sync.Mutex
-	accounts map[string]*usage
-	tenants  map[string]*tenant
-	// order has the accounts, with the one that wrote last at the back.
-	order *list.List
-}
-
-// usage is what one account keeps, the oldest first.
-type usage struct {
-	account string
-	place   *list.Element
-	things  *list.List
-	byKey   map[string]*list.Element
-	bytes   int64
-	tenant  *tenant
-	// recounted is when Recount last returned the account's keys.
-	recounted time.Time
-}
-
-// tenant is what the accounts of one tenant keep together. Addresses have no tenant; each
-// gets an entry of its own that nobody shares.
-type tenant struct {
-	name     string
-	accounts map[string]*usage
-	count    int
-	bytes    int64
-	// swept is when expired things of all its accounts were last removed.
+	mu     sync.Mutex
+	things share.Queue[thing] // in turn, the account that wrote longest ago first
+	byKey  map[key]*share.Item[thing]
+	// swept is when expired things of all accounts were last removed.
 	swept time.Time
 }
 
+// account is what one account keeps, or all of a tenant.
+type account = share.Account[thing]
+
+type key struct{ account, key string }
+
 type thing struct {
-	key   string
-	size  int64
+	key   key
 	until time.Time
+	// recounted is when Recount last returned it.
+	recounted time.Time
 }
 
 // New makes a quota of things and bytes for each account. what names the things in
 // errors.
 func New(what string, count int, bytes int64) *Quota {
-	return &Quota{what: what, count: count, bytes: bytes, accounts: map[string]*usage{}, tenants: map[string]*tenant{}, order: list.New()}
+	return &Quota{what: what, count: count, bytes: bytes, byKey: map[key]*share.Item[thing]{}}
 }
 
 // Tenant is the tenant of an account that is a principal, by its ID: the length of the
@@ -89,33 +72,31 @@ func Tenant(account string) (name string, ok bool) {
 // already, its size and life are changed. gone are the keys whose life is over; the
 // caller may remove their things. Without room, the error has reason RateLimited and says
 // when to come back, and nothing has changed.
-func (q *Quota) Keep(account, key string, size int, life time.Duration) (gone []string, err error) {
+func (q *Quota) Keep(account, name string, size int, life time.Duration) (gone []string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.usageOf(account)
-	now := time.Now()
-	gone = u.expire(now)
-	before, count := int64(0), u.things.Len()
-	if e := u.byKey[key]; e != nil {
-		before = e.Value.(*thing).size
-		count--
+	a, now := q.of(account), time.Now()
+	gone = q.expire(a, now)
+	things, bytes := 1, int64(size)
+	if old := q.byKey[key{account, name}]; old != nil {
+		things, bytes = 0, bytes-old.Size
 	}
-	if count >= q.count || u.bytes-before+int64(size) > q.bytes {
-		return gone, q.full(now, u, "you", 1)
+	if !q.fits(a, 1, things, bytes) {
+		return gone, q.full(now, a, "you", 1)
 	}
-	if more := 1 - (u.things.Len() - count); !u.tenant.fits(q, now, more, int64(size)-before) {
-		return gone, q.full(now, u, "your tenant", ofTenant)
+	if !q.tenantFits(a, now, things, bytes) {
+		return gone, q.full(now, a, "your tenant", ofTenant)
 	}
-	u.put(key, int64(size), now.Add(life))
+	q.put(a, key{account, name}, size, now.Add(life))
 	return gone, nil
 }
 
 // full is the error for an account without room, or whose tenant has none.
-func (q *Quota) full(now time.Time, u *usage, whose string, shares int) error {
+func (q *Quota) full(now time.Time, a *account, whose string, shares int) error {
 	f := fault.New(fault.RateLimited, "too many %s are kept for %s: at most %d, %d KiB together; come back when some are over", q.what, whose, shares*q.count, int64(shares)*q.bytes>>10)
 	f.RetryAfter = time.Second
-	if oldest := u.things.Front(); oldest != nil {
-		f.RetryAfter = max(time.Second, oldest.Value.(*thing).until.Sub(now))
+	if oldest := a.Oldest; oldest != nil {
+		f.RetryAfter = max(time.Second, oldest.Value.until.Sub(now))
 	}
 	return f
 }
@@ -123,65 +104,57 @@ func (q *Quota) full(now time.Time, u *usage, whose string, shares int) error {
 // Displace counts a thing of an account as Keep does, and returns the keys of the things
 // that have to make room: the account's own oldest ones, and if its tenant has no room,
 // the oldest ones of the tenant's account that keeps most.
-func (q *Quota) Displace(account, key string, size int, life time.Duration) (gone []string) {
+func (q *Quota) Displace(account, name string, size int, life time.Duration) (gone []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.usageOf(account)
-	now := time.Now()
-	u.expire(now)
-	u.put(key, int64(size), now.Add(life))
-	for u.things.Len() > 1 && (u.things.Len() > q.count || u.bytes > q.bytes) {
-		gone = append(gone, u.remove(u.things.Front()))
+	a, now := q.of(account), time.Now()
+	q.expire(a, now)
+	latest := q.put(a, key{account, name}, size, now.Add(life))
+	for a.Items > 1 && !q.fits(a, 1, 0, 0) {
+		gone = append(gone, q.remove(a.Oldest))
 	}
-	for !u.tenant.fits(q, now, 0, 0) {
-		most := u.tenant.most()
-		oldest := most.things.Front()
-		if oldest.Value.(*thing).key == key {
-			oldest = oldest.Next()
-		}
-		if oldest == nil {
+	for !q.tenantFits(a, now, 0, 0) {
+		oldest := a.Tenant().Goes()
+		if oldest == latest {
 			break
 		}
-		gone = append(gone, most.remove(oldest))
+		gone = append(gone, q.remove(oldest))
 	}
 	return gone
 }
 
 // Count counts a thing of an account even if there is no room: for things that cannot be
 // refused any more.
-func (q *Quota) Count(account, key string, size int, life time.Duration) {
+func (q *Quota) Count(account, name string, size int, life time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u, now := q.usageOf(account), time.Now()
-	u.expire(now)
-	u.put(key, int64(size), now.Add(life))
+	a, now := q.of(account), time.Now()
+	q.expire(a, now)
+	q.put(a, key{account, name}, size, now.Add(life))
 }
 
-// Recount returns the keys that are counted for an account, the oldest first. It returns
-// none if it did so within the time every. Others may have ended some of the things; the
-// caller may look for those, and Release them.
+// Recount returns the keys that are counted for an account, the oldest first, without
+// those that it returned within the time every. Others may have ended some of the things;
+// the caller may look for those, and Release them.
 func (q *Quota) Recount(account string, every time.Duration) (keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u, now := q.accounts[account], time.Now()
-	if u == nil || now.Sub(u.recounted) < every {
-		return nil
-	}
-	u.recounted = now
-	for e := u.things.Front(); e != nil; e = e.Next() {
-		keys = append(keys, e.Value.(*thing).key)
+	now := time.Now()
+	for i := q.of(account).Oldest; i != nil; i = i.Newer {
+		if now.Sub(i.Value.recounted) >= every {
+			i.Value.recounted = now
+			keys = append(keys, i.Value.key.key)
+		}
 	}
 	return keys
 }
 
 // Release stops counting a thing.
-func (q *Quota) Release(account, key string) {
+func (q *Quota) Release(account, name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if u := q.accounts[account]; u != nil {
-		if e := u.byKey[key]; e != nil {
-			u.remove(e)
-		}
+	if i := q.byKey[key{account, name}]; i != nil {
+		q.remove(i)
 	}
 }
 
@@ -189,99 +162,73 @@ func (q *Quota) Release(account, key string) {
 func (q *Quota) Below(account string, part float64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.accounts[account]
-	return u == nil || float64(u.bytes) < part*float64(q.bytes) && float64(u.tenant.bytes) < ofTenant*part*float64(q.bytes)
+	a, most := q.of(account), part*float64(q.bytes)
+	return float64(a.Size) < most && float64(a.Tenant().Size) < ofTenant*most
 }
 
-// usageOf returns the usage of an account.
-func (q *Quota) usageOf(account string) *usage {
-	u := q.accounts[account]
-	if u == nil {
-		if len(q.accounts) >= maxAccounts {
-			q.forget(q.order.Front().Value.(*usage))
+// of returns the account of that name.
+func (q *Quota) of(name string) *account {
+	of := share.Name{Account: name}
+	if tenant, ok := Tenant(name); ok { // with its length, so that principals without a tenant share one
+		of.Tenant = name[:strings.IndexByte(name, ':')+1+len(tenant)]
+	}
+	return q.things.Of(of)
+}
+
+// fits reports whether an account or a tenant that has so many shares has room for a number
+// of things and bytes more.
+func (q *Quota) fits(a *account, shares, things int, bytes int64) bool {
+	return a.Items+things <= shares*q.count && a.Size+bytes <= int64(shares)*q.bytes
+}
+
+// tenantFits is fits for the tenant of an account. If there is no room, expired things of
+// all accounts are removed first, at most once a second.
+func (q *Quota) tenantFits(a *account, now time.Time, things int, bytes int64) bool {
+	if t := a.Tenant(); q.fits(t, ofTenant, things, bytes) || now.Sub(q.swept) < time.Second {
+		return q.fits(t, ofTenant, things, bytes)
+	}
+	q.swept = now
+	for other := range q.things.Turns() {
+		q.expire(other, now)
+	}
+	return q.fits(a.Tenant(), ofTenant, things, bytes)
+}
+
+func (q *Quota) put(a *account, k key, size int, until time.Time) *share.Item[thing] {
+	if old := q.byKey[k]; old != nil {
+		q.remove(old)
+	}
+	i := &share.Item[thing]{Value: thing{key: k, until: until}, Size: int64(size)}
+	q.byKey[k] = i
+	a.Add(i)
+	a.Behind()
+	for q.things.Accounts() > maxAccounts {
+		q.forget()
+	}
+	return i
+}
+
+// forget stops counting everything of the account that wrote longest ago.
+func (q *Quota) forget() {
+	for first := range q.things.Turns() {
+		for first.Items > 0 {
+			q.remove(first.Oldest)
 		}
-		u = &usage{account: account, things: list.New(), byKey: map[string]*list.Element{}, tenant: q.tenantOf(account)}
-		u.tenant.accounts[account] = u
-		u.place = q.order.PushBack(u)
-		q.accounts[account] = u
+		return
 	}
-	q.order.MoveToBack(u.place)
-	return u
 }
 
-func (q *Quota) tenantOf(account string) *tenant {
-	name, ok := Tenant(account)
-	if !ok {
-		return &tenant{accounts: map[string]*usage{}}
-	}
-	if q.tenants[name] == nil {
-		q.tenants[name] = &tenant{name: name, accounts: map[string]*usage{}}
-	}
-	return q.tenants[name]
-}
-
-// forget stops counting everything of an account.
-func (q *Quota) forget(u *usage) {
-	t := u.tenant
-	t.count, t.bytes = t.count-u.things.Len(), t.bytes-u.bytes
-	delete(t.accounts, u.account)
-	if len(t.accounts) == 0 && q.tenants[t.name] == t {
-		delete(q.tenants, t.name)
-	}
-	q.order.Remove(u.place)
-	delete(q.accounts, u.account)
-}
-
-// fits reports whether a tenant has room for a number of things and bytes more. If it has
-// not, expired things of all its accounts are removed first, at most once a second.
-func (t *tenant) fits(q *Quota, now time.Time, things int, bytes int64) bool {
-	fits := func() bool {
-		return t.count+things <= ofTenant*q.count && t.bytes+bytes <= ofTenant*q.bytes
-	}
-	if fits() || now.Sub(t.swept) < time.Second {
-		return fits()
-	}
-	t.swept = now
-	for _, u := range t.accounts {
-		u.expire(now)
-	}
-	return fits()
-}
-
-// most is the usage of the account that keeps most.
-func (t *tenant) most() (most *usage) {
-	for _, u := range t.accounts {
-		if most == nil || u.bytes > most.bytes || u.bytes == most.bytes && u.account < most.account {
-			most = u
-		}
-	}
-	return most
-}
-
-func (u *usage) put(key string, size int64, until time.Time) {
-	if e := u.byKey[key]; e != nil {
-		u.remove(e)
-	}
-	u.byKey[key] = u.things.PushBack(&thing{key, size, until})
-	u.bytes += size
-	u.tenant.count++
-	u.tenant.bytes += size
-}
-
-func (u *usage) remove(e *list.Element) string {
-	t := u.things.Remove(e).(*thing)
-	delete(u.byKey, t.key)
-	u.bytes -= t.size
-	u.tenant.count--
-	u.tenant.bytes -= t.size
-	return t.key
+func (q *Quota) remove(i *share.Item[thing]) string {
+	delete(q.byKey, i.Value.key)
+	i.Remove()
+	return i.Value.key.key
 }
 
 // expire removes expired things from the front: the things of one quota live about
 // equally long.
-func (u *usage) expire(now time.Time) (gone []string) {
-	for e := u.things.Front(); e != nil && now.After(e.Value.(*thing).until); e = u.things.Front() {
-		gone = append(gone, u.remove(e))
+func (q *Quota) expire(a *account, now time.Time) (gone []string) {
+	for i := a.Oldest; i != nil && now.After(i.Value.until); i = a.Oldest {
+		gone = append(gone, q.remove(i))
 	}
 	return gone
 }

@@ -132,7 +132,7 @@ func (s *Sessions) Create(ctx context.Context, n *Session) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	return s.bucket.Put(ctx, n.ID, raw)
+	return s.bucket.Put(ctx, n.ID, raw) // fault:session-local
 }
 
 // makeRoom ends the oldest sessions of the same account, if it has too many.

@@ -40,6 +40,14 @@ const (
 	Session Kind = "session"
 	// Told is a change of a resource that a subscriber has to hear of.
 	Told Kind = "notification"
+	// Batch is one of several writes in a request.
+	Batch Kind = "batch"
+	// Elicited has an effect that its user is asked for, and agrees to at another edge.
+	Elicited Kind = "elicited"
+	// Resumed is a call whose client loses the connection, and comes back for the rest.
+	Resumed Kind = "resumed"
+	// Changed is a resource that is created, changed, read and deleted, with keys.
+	Changed Kind = "changed"
 )
 
 // Try is one request and its outcome.

@@ -38,6 +38,8 @@ type (
 		Key string `json:"key"`
 		// Millis is how long the call takes, half of it before its effect.
 		Millis int `json:"ms,omitzero"`
+		// Steps is how often the tool "steps" tells of its progress, after its effect.
+		Steps int `json:"steps,omitzero"`
 	}
 	// Said is the answer: it names the execution.
 	Said struct {
@@ -52,24 +54,28 @@ func New(file string) (*service.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	// effect is one write, so lines of other instances do not come between.
+	effect := func(tool string, call *service.Call, in entry, began time.Time) (run string, err error) {
+		r := Run{ID: rand.Text(), Key: in.Key, Call: call.ID(), Tool: tool, Began: began, At: time.Now()}
+		line, err := json.Marshal(r)
+		if err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+		return r.ID, err
+	}
 	write := func(tool string) func(context.Context, *service.Call, entry) (Said, error) {
 		return func(ctx context.Context, call *service.Call, in entry) (Said, error) {
-			r := Run{ID: rand.Text(), Key: in.Key, Call: call.ID(), Tool: tool, Began: time.Now()}
+			began := time.Now()
 			if err := pause(ctx, in.Millis/2); err != nil {
 				return Said{}, err
 			}
-			r.At = time.Now()
-			line, err := json.Marshal(r)
+			r, err := effect(tool, call, in, began)
 			if err != nil {
-				return Said{}, err
-			}
-			// One write, so lines of other instances do not come between.
-			if _, err := out.Write(append(line, '\n')); err != nil {
 				return Said{}, err
 			}
 			// An effect that has happened is answered, even to a caller that has gone.
 			_ = pause(ctx, in.Millis/2)
-			return Said{in.Key, r.ID}, nil
+			return Said{in.Key, r}, nil
 		}
 	}
 	s := service.New("ledger", service.WithVersion("1.0.0"))
@@ -80,6 +86,18 @@ func New(file string) (*service.Service, error) {
 	service.AddTool(s, service.Tool{Name: "append"}, write("append"))
 	service.AddTool(s, service.Tool{Name: "approved", RequiresUserApproval: true}, write("approved"))
 	service.AddTool(s, service.Tool{Name: "hasty", Timeout: Hasty}, write("hasty"))
+	service.AddTool(s, service.Tool{Name: "steps"}, func(ctx context.Context, call *service.Call, in entry) (Said, error) {
+		run, err := effect("steps", call, in, time.Now())
+		for i := range in.Steps {
+			if err == nil {
+				err = pause(ctx, in.Millis/in.Steps)
+			}
+			if err == nil {
+				call.Progress(float64(i+1), float64(in.Steps), in.Key)
+			}
+		}
+		return Said{in.Key, run}, err
+	})
 	service.AddTool(s, service.Tool{Name: "job", Task: service.TaskRequired}, write("job"))
 	return s, nil
 }

@@ -30,7 +30,12 @@ type Load struct {
 	// Only are the kinds of calls that are made; none is all.
 	Only []history.Kind
 	// AtOnce: tools answer without taking time of their own.
-	AtOnce  bool
+	AtOnce bool
+	// Broad: calls of every kind are made, at every door, and some over one connection.
+	Broad bool
+	// Stdio is the command that serves MCP on standard input and output, and Home its directory.
+	Stdio   []string
+	Home    string
 	History *history.History
 }
 
@@ -46,19 +51,24 @@ var scenarios = []struct {
 	kind   history.Kind
 	weight int
 	play   func(*worker, context.Context, history.Kind)
+	broad  bool // a broad load alone has it
 }{
-	{history.Read, 30, (*worker).call},
-	{history.ReadOnce, 12, (*worker).call},
-	{history.Write, 12, (*worker).call},
-	{history.WriteAgain, 8, (*worker).call},
-	{history.Keyed, 14, (*worker).call},
-	{history.Session, 8, (*worker).session},
-	{history.Stored, 5, (*worker).store},
-	{history.Impatient, 4, (*worker).leave},
-	{history.Overdue, 1, (*worker).overdue},
-	{history.Approval, 3, (*worker).approve},
-	{history.Task, 2, (*worker).task},
-	{history.Told, 2, (*worker).subscribe},
+	{history.Read, 30, (*worker).call, false},
+	{history.ReadOnce, 12, (*worker).call, false},
+	{history.Write, 12, (*worker).call, false},
+	{history.WriteAgain, 8, (*worker).call, false},
+	{history.Keyed, 14, (*worker).call, false},
+	{history.Session, 8, (*worker).session, false},
+	{history.Stored, 5, (*worker).store, false},
+	{history.Impatient, 4, (*worker).leave, false},
+	{history.Overdue, 1, (*worker).overdue, false},
+	{history.Approval, 3, (*worker).approve, false},
+	{history.Task, 2, (*worker).task, false},
+	{history.Told, 2, (*worker).subscribe, false},
+	{history.Batch, 6, (*worker).batch, true},
+	{history.Elicited, 3, (*worker).elicit, true},
+	{history.Resumed, 6, (*worker).resume, true},
+	{history.Changed, 8, (*worker).change, true},
 }
 
 // Run makes calls until ctx ends, and then waits for those under way.
@@ -95,18 +105,22 @@ type worker struct {
 	*rand.Rand
 	number, turn, made int
 	open               *caller.Session
+	// line is the open connection of a conversation, to an edge, at a turn.
+	line     client
+	lineEdge string
+	lineTurn int
 }
 
 func (w *worker) next(ctx context.Context) {
 	sum := 0
 	for _, s := range scenarios {
-		if w.does(s.kind) {
+		if w.does(s.kind, s.broad) {
 			sum += s.weight
 		}
 	}
 	n := w.IntN(sum)
 	for _, s := range scenarios {
-		if !w.does(s.kind) {
+		if !w.does(s.kind, s.broad) {
 			continue
 		}
 		if n -= s.weight; n < 0 {
@@ -116,8 +130,8 @@ func (w *worker) next(ctx context.Context) {
 	}
 }
 
-func (w *worker) does(k history.Kind) bool {
-	return len(w.Only) == 0 || slices.Contains(w.Only, k)
+func (w *worker) does(k history.Kind, broad bool) bool {
+	return slices.Contains(w.Only, k) || len(w.Only) == 0 && (w.Broad || !broad)
 }
 
 // edge is the next one.
@@ -164,29 +178,30 @@ func (w *worker) done(kind history.Kind, door, key, broken string, tries ...hist
 	w.History.Add(history.Call{Kind: kind, Door: door, Key: key, Broken: broken, Began: tries[0].Began, Ended: tries[len(tries)-1].Ended, Tries: tries})
 }
 
-// doors are the formats in which a call is made.
-var doors = []struct {
-	name string
-	call func(context.Context, string, caller.Call) caller.Answer
-}{
-	{"modern", caller.Modern},
-	{"legacy", legacy},
-	{"rest", caller.REST},
-}
+// single are the kinds of one call of the ledger.
+var single = []history.Kind{history.Read, history.Read, history.ReadOnce, history.Write, history.Write, history.WriteAgain, history.Keyed, history.Keyed}
 
-// legacy makes a call in a session of its own.
-func legacy(ctx context.Context, edge string, c caller.Call) caller.Answer {
-	s, err := caller.OpenSession(ctx, edge)
-	if err != nil {
-		return caller.Unsent(err)
-	}
-	defer s.Close()
-	return s.Call(ctx, c)
-}
-
-// call is one call of the ledger, with the repetitions of its kind.
+// call makes one call, or in a broad load several over one connection.
 func (w *worker) call(ctx context.Context, kind history.Kind) {
-	d := doors[w.IntN(len(doors))]
+	d, n := w.door(), 1
+	if w.Broad {
+		n += w.IntN(20)
+	}
+	if d.costly {
+		n = 40
+	}
+	for ok := w.one(ctx, d, kind); ok && n > 1; n-- {
+		_ = pause(ctx, time.Duration(w.Int64N(int64(w.Think)+1)))
+		ok = w.one(ctx, d, single[w.IntN(len(single))])
+	}
+	w.hangUp()
+}
+
+// one makes one call with the repetitions of its kind, and reports whether it succeeded.
+func (w *worker) one(ctx context.Context, d door, kind history.Kind) bool {
+	if d.keyless && kind == history.Keyed {
+		kind = history.Write
+	}
 	key, what := w.key(), caller.Call{Tool: "append"}
 	again := never
 	switch kind {
@@ -201,15 +216,24 @@ func (w *worker) call(ctx context.Context, kind history.Kind) {
 		again, what.Key = always, key
 	}
 	what.Arguments = w.arguments(key)
-	tries := w.repeat(ctx, again, func(ctx context.Context, edge string) caller.Answer { return d.call(ctx, edge, what) })
 	if what.Tool == "look" {
 		key = ""
+		if w.Broad && w.IntN(3) == 0 {
+			what.Tool, what.Arguments = "analyzeText", `{"text":"One bus. Many circuits."}`
+		}
 	}
-	if kind == history.Keyed && w.IntN(2) == 0 && tries[len(tries)-1].OK {
+	if w.line != nil {
+		w.turn = w.lineTurn - 1 // the next edge is the one it is connected to
+	}
+	make := func(ctx context.Context, edge string) caller.Answer { return w.through(ctx, d, edge, what) }
+	tries := w.repeat(ctx, again, make)
+	ok := tries[len(tries)-1].OK
+	if kind == history.Keyed && w.IntN(2) == 0 && ok {
 		// A repeated call gets the same answer.
-		tries = append(tries, w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return d.call(ctx, edge, what) })...)
+		tries = append(tries, w.repeat(ctx, always, make)...)
 	}
 	w.done(kind, d.name, key, "", tries...)
+	return ok
 }
 
 func (w *worker) arguments(key string) string {
@@ -247,9 +271,10 @@ func (w *worker) session(ctx context.Context, kind history.Kind) {
 
 // store writes a resource; the service keeps the key.
 func (w *worker) store(ctx context.Context, kind history.Kind) {
-	d, uri := doors[w.IntN(len(doors))], "faults:"+w.key()
+	d, uri := doors[w.IntN(everywhere)], "faults:"+w.key()
+	defer w.hangUp()
 	what := caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"kept"}`, uri), Key: uri}
-	tries := w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return d.call(ctx, edge, what) })
+	tries := w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return w.through(ctx, d, edge, what) })
 	w.done(kind, d.name, uri, "", tries...)
 }
 

@@ -28,6 +28,7 @@ const (
 	Untrue    Name = "O3 untrue"
 	Twice     Name = "O3 twice"
 	Grown     Name = "O4 grown"
+	Stuck     Name = "O4 stuck"
 	Tampered  Name = "O3 tampered"
 	Forgotten Name = "O5 forgotten"
 	Unseen    Name = "unseen"
@@ -48,6 +49,7 @@ var Means = map[Name]string{
 	Twice:     "the trail has an end of a call twice",
 	Tampered:  "a change of the trail is not seen, or seen at another row",
 	Grown:     "memory, descriptors or goroutines are not given back",
+	Stuck:     "a process does not end when it is told to",
 	Unseen:    "a planted bug was found by no oracle",
 	Forgotten: "a task, a session, a held call or a notification was forgotten",
 }
@@ -76,6 +78,13 @@ type Run struct {
 	// EdgesKilled and ServicesKilled are when one was killed, or hung: what it knew
 	// alone, nobody can say for a while.
 	EdgesKilled, ServicesKilled []Span
+	// LedgersKilled are when an instance of the ledger was, or NATS: nobody else knows what ran there.
+	// EdgesDied are the moments at which an edge was killed: what it had to record is lost.
+	LedgersKilled, EdgesDied []Span
+	// Strict: no try fails for no reason. A reason is that a part was Away, or that the machine, or a
+	// process, stood still by itself.
+	Strict      bool
+	Away, Still []Span
 }
 
 // lateAfter is the longest time of a call from the edge to its handler on a busy machine: a call
@@ -118,11 +127,17 @@ func (c *checker) answers() {
 				c.find(Forgotten, "%s: the session is not known at %s", name(call), t.Edge)
 			}
 		}
-		if must(call) && !call.OK() && !(call.Kind == history.Keyed && c.killed(c.ServicesKilled, call)) {
+		if must(call) && !call.OK() && !(call.Kind == history.Keyed && c.killed(c.LedgersKilled, call)) {
 			c.find(Refused, "%s after %v and %d tries: %v", name(call), call.Took().Round(time.Millisecond), len(call.Tries), last.Answer)
 		}
 		c.keyed(call)
+		c.strict(call)
 		switch {
+		case call.Kind == history.Changed:
+			if call.Broken == "" && c.Kept[call.Key] {
+				c.find(Lost, "%s: its deletion was answered, and it is there", name(call))
+			}
+			continue
 		case call.Kind == history.Stored || call.Kind == history.Told:
 			if call.Last().OK && !c.Kept[call.Key] {
 				c.find(Lost, "%s: answered %s, and there is no such resource", name(call), last.Text)
@@ -151,6 +166,33 @@ func (c *checker) keyed(call history.Call) {
 	}
 	if call.Kind == history.Stored && never && c.Kept[call.Key] {
 		c.find(Executed, "%s: answered %v, and its resource is there", name(call), call.Last().Answer)
+	}
+}
+
+// silences are the reasons of tries that fail because something stood still.
+var silences = []string{"unavailable", "peer_lost", "deadline_exceeded", "overloaded", "connection"}
+
+// strict requires that each try succeeds, or has a reason not to. A client repeats a call with a key,
+// so there only the last try counts.
+func (c *checker) strict(call history.Call) {
+	if !c.Strict || call.Kind == history.Impatient || call.Kind == history.Overdue {
+		return
+	}
+	repeated := slices.Contains([]history.Kind{history.Keyed, history.Stored, history.Changed, history.Told}, call.Kind)
+	for i, t := range call.Tries {
+		if repeated && i < len(call.Tries)-1 {
+			continue
+		}
+		overlaps := func(s Span) bool { return s.Overlaps(call.Began, t.Ended) }
+		switch {
+		case t.OK || t.Approval != "":
+		case call.Kind == history.Approval && slices.ContainsFunc(call.Tries[:i], func(t history.Try) bool { return t.OK }): // it is used up
+		case slices.ContainsFunc(c.Away, overlaps):
+		case slices.Contains(silences, t.Reason) && slices.ContainsFunc(c.Still, overlaps):
+		default:
+			c.find(Refused, "%s: %v after %v, although nothing was away", name(call), t.Answer, t.Ended.Sub(t.Began).Round(time.Millisecond))
+			return
+		}
 	}
 }
 

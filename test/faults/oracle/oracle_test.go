@@ -115,6 +115,26 @@ func TestCheck(t *testing.T) {
 		"a session is not known": {func(r *oracle.Run) {
 			r.Calls = append(r.Calls, call(history.Session, "s", caller.Answer{Reason: "session", Executed: "no"}))
 		}, oracle.Forgotten},
+		"two beginnings in the trail": {func(r *oracle.Run) { r.Trail = append(r.Trail, r.Trail[0]) }, oracle.Twice},
+		"an end without a beginning, of what did not run": {func(r *oracle.Run) {
+			r.Trail = append(r.Trail, rows("b", "9")[1])
+		}, oracle.Untrue},
+		"an acknowledged call has no good end": {func(r *oracle.Run) { r.Trail[1].Outcome = "unavailable" }, oracle.Ended},
+		"no end in the trail, of a call at an edge that died": {func(r *oracle.Run) {
+			r.Trail = append(r.Trail[:1:1], r.Trail[2:]...)
+			r.EdgesDied = []oracle.Span{{From: noon, To: noon.Add(time.Second)}}
+		}, ""},
+		"no end in the trail, of a call at an edge that died later": {func(r *oracle.Run) {
+			r.Trail = append(r.Trail[:1:1], r.Trail[2:]...)
+			r.EdgesDied = []oracle.Span{{From: noon.Add(time.Minute), To: noon.Add(time.Hour)}}
+		}, oracle.Ended},
+		"a call with a key fails while a service is away": {func(r *oracle.Run) {
+			r.Calls[4].Tries = r.Calls[4].Tries[:1]
+			r.ServicesKilled = []oracle.Span{{From: noon, To: noon.Add(time.Minute)}}
+		}, oracle.Refused},
+		"a deleted resource is there": {func(r *oracle.Run) {
+			r.Calls = append(r.Calls, call(history.Changed, "faults:f", ok("")))
+		}, oracle.Lost},
 		"a task did not end": {func(r *oracle.Run) {
 			task := call(history.Task, "t", ok("T"))
 			task.Broken = "it is working"
@@ -133,5 +153,39 @@ func TestCheck(t *testing.T) {
 				t.Errorf("found %v, and not %q", found, c.want)
 			}
 		})
+	}
+}
+
+// A strict run excuses a try that fails while a part is away, and a silence while the machine stands
+// still.
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	then := []oracle.Span{{From: noon, To: noon.Add(time.Minute)}}
+	later := []oracle.Span{{From: noon.Add(time.Minute), To: noon.Add(time.Hour)}}
+	broken := caller.Answer{Reason: "internal", Executed: "unknown"}
+	for name, c := range map[string]struct {
+		kind        history.Kind
+		answers     []caller.Answer
+		away, still []oracle.Span
+		wrong       bool
+	}{
+		"a refusal":                             {history.Write, []caller.Answer{no}, nil, nil, true},
+		"a refusal that is repeated":            {history.Read, []caller.Answer{no, ok("")}, nil, nil, true},
+		"a refusal that is repeated with a key": {history.Changed, []caller.Answer{no, ok("")}, nil, nil, false},
+		"a refusal with a key in the end":       {history.Changed, []caller.Answer{ok(""), no}, nil, nil, true},
+		"a refusal while something is away":     {history.Write, []caller.Answer{no}, then, nil, false},
+		"a refusal before something is away":    {history.Write, []caller.Answer{no}, later, nil, true},
+		"a refusal while the machine is still":  {history.Write, []caller.Answer{no}, nil, then, false},
+		"a refusal before the machine is still": {history.Write, []caller.Answer{no}, nil, later, true},
+		"a failure that no silence explains":    {history.Write, []caller.Answer{broken}, nil, then, true},
+		"a held call":                           {history.Approval, []caller.Answer{held}, nil, nil, false},
+		"a held call that is approved twice":    {history.Approval, []caller.Answer{held, ok("1"), no}, nil, nil, false},
+		"a client that leaves":                  {history.Impatient, []caller.Answer{unknown}, nil, nil, false},
+	} {
+		r := oracle.Run{Strict: true, Away: c.away, Still: c.still, Calls: []history.Call{call(c.kind, "", c.answers...)}}
+		found := oracle.Check(r)
+		if wrong := slices.ContainsFunc(found, func(f oracle.Finding) bool { return f.Oracle == oracle.Refused }); wrong != c.wrong {
+			t.Errorf("%s: found %v", name, found)
+		}
 	}
 }

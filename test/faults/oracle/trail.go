@@ -20,7 +20,7 @@ type Row struct {
 }
 
 // Counted are the tools whose executions the ledger has and counts.
-var Counted = []string{"append", "approved"}
+var Counted = []string{"append", "approved", "steps"}
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
@@ -35,12 +35,12 @@ func (c *checker) trail() {
 		if r.Outcome == "input_required" {
 			continue // nothing ran, and its end is another row
 		}
+		into := ends
 		if r.Outcome == "begun" {
-			begun[r.Call] = r
-			continue
+			into = begun
 		}
 		// Each edge that tells a client of a call's end records what it knows of it.
-		if old, twice := ends[r.Call]; twice {
+		if old, twice := into[r.Call]; twice {
 			if old.Edge == r.Edge || old.Executed == "yes" && r.Executed == "no" || old.Executed == "no" && r.Executed == "yes" {
 				c.find(Twice, "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
 			}
@@ -48,7 +48,7 @@ func (c *checker) trail() {
 				continue
 			}
 		}
-		ends[r.Call] = r
+		into[r.Call] = r
 	}
 	happened := map[string]bool{}
 	for _, e := range c.Ran {
@@ -86,5 +86,5 @@ func (c *checker) trail() {
 
 // edgeDied reports whether an edge died before it can have recorded what ended then.
 func (c *checker) edgeDied(began, ended time.Time) bool {
-	return slices.ContainsFunc(c.EdgesKilled, func(s Span) bool { return s.Overlaps(began, ended.Add(2*time.Second)) })
+	return slices.ContainsFunc(c.EdgesDied, func(s Span) bool { return s.Overlaps(began, ended.Add(2*time.Second)) })
 }

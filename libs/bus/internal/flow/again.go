@@ -176,7 +176,7 @@ func (s *State) executed(said fault.Executed) fault.Executed {
 	switch {
 	case s.End == Overruled:
 		return fault.Unknown
-	case s.End != Refused && s.Unbegun():
+	case s.End != Refused && s.Unbegun(): // fault:executed-no
 		return fault.No
 	}
 	return said
@@ -197,7 +197,8 @@ func (s *State) again(e *Event, executed fault.Executed) bool {
 	case fault.Unavailable: // NATS knew no instance, and the registry does
 		return (s.Attempt == 1 || s.Lost) && s.Absent() && !s.Only && e.Known
 	case fault.PeerLost:
-		return s.End != Stalled && (unrun || s.Harmless) // a stalled instance would get it again
+		// A stalled instance would get it again.
+		return s.End != Stalled && (unrun || s.Harmless) // fault:made-again
 	}
 	return false
 }

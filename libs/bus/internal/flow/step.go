@@ -156,7 +156,7 @@ func (s *State) permitSent(e *Event) {
 	}
 	if s.Phase == Deciding || leaves {
 		s.Phase = Offered
-		if e.OK {
+		if e.OK { // fault:permit-forgotten
 			s.Phase = Permitted
 		}
 	}

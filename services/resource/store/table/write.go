@@ -28,6 +28,7 @@ func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, k
 			return r, err
 		}
 		names, about := searched(r)
+		// fault:write-dropped
 		n, err := tx.Exec(ctx, `INSERT INTO resource
 			(tenant, uri, name, title, description, mime_type, annotations, is_binary, size, revision, created, updated, names, about, words, content)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING`,

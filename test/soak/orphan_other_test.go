@@ -1,7 +1,0 @@
-//go:build !linux
-
-package soak
-
-import "os/exec"
-
-func diesWithUs(*exec.Cmd) {}
