@@ -87,7 +87,6 @@ func TestStreamRequest(t *testing.T) {
 		"a rebound host":        {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 		"DELETE":                {func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusMethodNotAllowed},
 		"an evil origin":        {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
-		"a rebound host":        {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
