@@ -84,9 +84,14 @@ func TestStreamRequest(t *testing.T) {
 		"says nothing":          {func(r *http.Request) { r.Header.Del("Accept") }, http.StatusOK},
 		"accepts JSON only":     {func(r *http.Request) { r.Header.Set("Accept", "application/json") }, http.StatusNotAcceptable},
 		"a later client's POST": {func(r *http.Request) { r.Method = http.MethodPost }, http.StatusMethodNotAllowed},
-		"a rebound host":        {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
-		"DELETE":                {func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusMethodNotAllowed},
-		"an evil origin":        {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
+		"a page's preflight": {func(r *http.Request) {
+			r.Method = http.MethodOptions
+			r.Header.Set("Origin", "http://localhost:5173")
+			r.Header.Set("Access-Control-Request-Method", "GET")
+		}, http.StatusNoContent},
+		"a rebound host": {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
+		"DELETE":         {func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusMethodNotAllowed},
+		"an evil origin": {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
