@@ -2,7 +2,6 @@ package edge_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,16 +83,4 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()
-}
-
-// run runs a command, and returns what it prints.
-func run(t *testing.T, c interface {
-	Run(context.Context, io.Writer) error
-}) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	var out strings.Builder
-	err := c.Run(ctx, &out)
-	return out.String(), err
 }
