@@ -130,8 +130,8 @@ func (l *limits) add(f *file, section, text, value, setting string) {
 	l.all = append(l.all, limit{f.path, section, []string{cells[0], value, cmp.Or(cells[1], "–")}})
 }
 
-// table shows the limits of a section, in the order of their files. If nothing happens at any of
-// them, there is no column for it.
+// table shows the limits of a section, in the order of their files. The column of
+// what happens is left out if it would be empty.
 func (l *limits) table(section string) string {
 	var rows [][]string
 	for _, one := range l.all {

@@ -66,7 +66,7 @@ func schema(old []byte) (string, error) {
 		before, rest, ok := strings.Cut(text, "type "+root+" {\n")
 		block, after, ended := strings.Cut(rest, "}\n")
 		if !ok || !ended {
-			return "", fmt.Errorf("there is no type %s", root)
+			return "", fmt.Errorf("type %s is missing", root)
 		}
 		var names []string
 		for _, m := range regexp.MustCompile(`(?m)^  (\w+)[(:]`).FindAllStringSubmatch(block, -1) {

@@ -101,8 +101,8 @@ func stopping(part string) func(context.Context, *world, *rand.Rand) error {
 	}
 }
 
-// disturb takes one thing away after another, all of them in an order of chance and then again, until
-// there is no time left to get over it.
+// disturb takes one thing away after another, all of them in a random order and then again, until
+// the rest of the time is only enough to recover.
 func disturb(ctx context.Context, w *world) error {
 	r, end := w.random(), time.Now().Add(w.length-notice-10*time.Second)
 	var turn []disturbance

@@ -184,8 +184,11 @@ func (q *Quota) fits(a *account, shares, things int, bytes int64) bool {
 // tenantFits is fits for the tenant of an account. If there is no room, expired things of
 // all accounts are removed first, at most once a second.
 func (q *Quota) tenantFits(a *account, now time.Time, things int, bytes int64) bool {
-	if t := a.Tenant(); q.fits(t, ofTenant, things, bytes) || now.Sub(q.swept) < time.Second {
-		return q.fits(t, ofTenant, things, bytes)
+	switch {
+	case q.fits(a.Tenant(), ofTenant, things, bytes):
+		return true
+	case now.Sub(q.swept) < time.Second:
+		return false
 	}
 	q.swept = now
 	for other := range q.things.Turns() {

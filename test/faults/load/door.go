@@ -32,7 +32,7 @@ type client interface {
 type door struct {
 	name string
 	open func(ctx context.Context, l *Load, edge string) (client, error)
-	// keyless: there is no place for an idempotency key.
+	// keyless: its requests cannot carry an idempotency key.
 	keyless bool
 	// A connection costs a process, so it carries more calls.
 	costly bool

@@ -57,7 +57,7 @@ const (
 	Broken
 	// Overrun: more frames came than can be kept.
 	Overrun
-	// TooLarge: there is no room for the result.
+	// TooLarge: the result does not fit.
 	TooLarge
 )
 
@@ -79,7 +79,7 @@ const (
 // rules are what follows from an end.
 var rules = [...]struct {
 	instance Word
-	// cancel: the instance may run the call, and has to be told that nobody waits.
+	// cancel: the instance may run the call, and must learn that nobody waits.
 	cancel bool
 	// may: the instance may live, at a NATS server that cannot be reached, and the call may go there
 	// again.

@@ -166,7 +166,7 @@ const (
 	Garbled
 	// Flooded: more frames arrived than are kept.
 	Flooded
-	// Oversize: there is no room for a piece of the result.
+	// Oversize: a piece of the result does not fit.
 	Oversize
 
 	// Sent: the request was published to Instance, or to any if that is empty. Tried is how many were
@@ -174,7 +174,7 @@ const (
 	Sent
 	// NotSent: it could not be published.
 	NotSent
-	// Nobody: there is no instance left that may take the call.
+	// Nobody: no instance is left that may take the call.
 	Nobody
 	// Agreed, Denied: what the caller decided.
 	Agreed
